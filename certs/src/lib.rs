@@ -1,0 +1,1 @@
+//! Certificates: their sources behind one resolver.

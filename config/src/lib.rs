@@ -1,0 +1,1 @@
+//! The Corefile and the process settings: text in, checked words out.

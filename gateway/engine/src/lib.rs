@@ -1,0 +1,1 @@
+//! The exchange, the plugin chain, the router and the reload.

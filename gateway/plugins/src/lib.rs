@@ -1,0 +1,1 @@
+//! The plugins of the chain, in the order queries meet them.

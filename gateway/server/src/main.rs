@@ -1,0 +1,3 @@
+//! The edge DNS gateway.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! DNS messages as wire bytes: names, requests, EDNS, answers. No I/O.

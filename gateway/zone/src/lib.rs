@@ -1,0 +1,1 @@
+//! A zone of records and its look-ups.

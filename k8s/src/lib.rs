@@ -1,0 +1,1 @@
+//! Kubernetes: connections, watches, and the compact store they fill.

@@ -1,0 +1,1 @@
+//! Starting, asking and checking the gateway from outside.

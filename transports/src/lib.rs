@@ -1,0 +1,1 @@
+//! Front-ends that clients ask, the upstream side, and the admin listeners.
