@@ -1,1 +1,14 @@
-//! The Corefile and the process settings: text in, checked words out.
+#![doc = include_str!("../README.md")]
+
+pub mod corefile;
+pub mod diagnostic;
+pub mod directive;
+pub mod props;
+pub mod value;
+pub mod word;
+
+pub use corefile::{Block, Corefile, Key, Scheme};
+pub use diagnostic::Diagnostic;
+pub use directive::{Directive, Words};
+pub use props::Prop;
+pub use word::{Place, Word};

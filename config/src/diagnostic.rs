@@ -1,0 +1,102 @@
+//! What is wrong, where, and what would be right: values first, text last.
+
+use crate::Place;
+use std::fmt;
+use std::path::Path;
+
+/// What is wrong, where, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Where; `None` for what has no place, such as a file that cannot be read.
+    pub place: Option<Place>,
+    /// How many characters are meant, for the carets.
+    pub span: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// Makes one without a place.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { place: None, span: 0, what: what.into(), help: None }
+    }
+
+    /// Says what would be right.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Writes an error with its place, the line's text with carets under the word, and the help.
+    /// `sources` gives the text of a file; without it the line is left out.
+    pub fn render(&self, sources: &dyn Fn(&Path) -> Option<String>) -> String {
+        self.picture(self.to_string(), sources)
+    }
+
+    /// Writes the same for what is odd but not refused.
+    pub fn render_warning(&self, sources: &dyn Fn(&Path) -> Option<String>) -> String {
+        self.picture(format!("[WARNING] {}", self.what), sources)
+    }
+
+    /// Adds place, line, carets and help to a headline.
+    fn picture(&self, headline: String, sources: &dyn Fn(&Path) -> Option<String>) -> String {
+        let mut text = headline;
+        let mut margin = String::new();
+        if let Some(place) = &self.place {
+            let number = place.line.to_string();
+            margin = " ".repeat(number.len());
+            text.push_str(&format!("\n{margin}--> {place}"));
+            let line = (place.line as usize).checked_sub(1).and_then(|index| {
+                sources(&place.file)?
+                    .split('\n')
+                    .nth(index)
+                    .map(|line| excerpt(line, place.column, self.span))
+            });
+            if let Some((line, carets)) = line {
+                text.push_str(&format!("\n{margin} |\n{number} | {line}\n{margin} | {carets}"));
+            }
+        }
+        if let Some(help) = &self.help {
+            text.push_str(&format!("\n{margin} = help: {help}"));
+        }
+        text
+    }
+}
+
+/// The most characters of a line that are shown.
+const WIDTH: usize = 160;
+
+/// Cuts the part of a line that holds `span` characters from `column`, without control characters, and draws the carets below it.
+fn excerpt(line: &str, column: u32, span: usize) -> (String, String) {
+    let line = line.trim_start_matches('\u{feff}').trim_end_matches('\r');
+    let before = (column as usize).saturating_sub(1);
+    let skipped = if before < WIDTH / 2 { 0 } else { before - WIDTH / 4 };
+    let shown: String = line
+        .chars()
+        .skip(skipped)
+        .take(WIDTH)
+        .map(|c| if c == '\t' { ' ' } else { c })
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    let length = shown.chars().count();
+    let start = (before - skipped).min(length);
+    let carets = span.clamp(1, (length - start).max(1));
+    (shown.trim_end().to_owned(), " ".repeat(start) + &"^".repeat(carets))
+}
+
+impl fmt::Display for Diagnostic {
+    /// Writes one line, as CoreDNS does: `file:line - Error during parsing: what`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(place) = &self.place else { return f.write_str(&self.what) };
+        write!(f, "{}:{} - ", place.file.display(), place.line)?;
+        if !self.what.starts_with("Syntax error: ") {
+            f.write_str("Error during parsing: ")?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Diagnostic {}

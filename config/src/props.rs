@@ -1,0 +1,44 @@
+//! Tables of properties: one row a property reads a plugin's block.
+
+use crate::value::known;
+use crate::{Diagnostic, Directive, Words};
+
+/// One property of a block: a row of its table.
+pub struct Prop<T: 'static> {
+    /// The first word of its line.
+    pub name: &'static str,
+    /// The words behind it as the plugin's README writes them, `CAPACITY [TTL]`: the help of a wrong line.
+    pub words: &'static str,
+    /// Sets it from the words behind its name; those that are left over are refused.
+    pub set: fn(&mut T, &mut Words<'_>) -> Result<(), Diagnostic>,
+}
+
+impl Directive {
+    /// Reads the block by a table: each line sets its property. A directive without a block sets none.
+    ///
+    /// # Errors
+    ///
+    /// The first line that has an unknown property, wrong words, words left over, or a block that its row did not ask for.
+    pub fn read_block<T>(&self, table: &[Prop<T>], into: &mut T) -> Result<(), Diagnostic> {
+        self.lines().iter().try_for_each(|line| line.read_line(table, into))
+    }
+
+    /// Reads this one line by a table, for blocks that hold other lines as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_block`](Self::read_block).
+    pub fn read_line<T>(&self, table: &[Prop<T>], into: &mut T) -> Result<(), Diagnostic> {
+        let Some(prop) = table.iter().find(|prop| prop.name == self.name.text) else {
+            let names: Vec<_> = table.iter().map(|prop| prop.name).collect();
+            return Err(self.name.wrong("is not a property").help(known(&self.name.text, &names)));
+        };
+        let mut words = self.words();
+        (prop.set)(into, &mut words).and_then(|()| words.finish()).map_err(|wrong| {
+            match wrong.help {
+                Some(_) => wrong,
+                None => wrong.help(format!("write: {} {}", prop.name, prop.words).trim_end()),
+            }
+        })
+    }
+}
