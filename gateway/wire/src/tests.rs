@@ -1,0 +1,147 @@
+//! Names and messages there and back.
+#![allow(clippy::unwrap_used)]
+
+use std::net::Ipv4Addr;
+
+use crate::*;
+
+/// A query for `name` and `rtype` with id 0x1234, RD, and an OPT record if a size is given.
+fn query(name: &str, qtype: u16, size: Option<u16>) -> Vec<u8> {
+    let mut request = Request { name: name.parse().unwrap(), rtype: qtype, ..Request::default() };
+    request.flags = Flags::RD;
+    request.edns.present = size.is_some();
+    request.edns.size = size.unwrap_or(0);
+    let mut out = Vec::new();
+    encode_query(&request, 0x1234, &mut out);
+    out
+}
+
+/// Encodes `answer` as the reply to `query`.
+fn reply(answer: &Answer, query: &[u8], limit: usize) -> Vec<u8> {
+    let mut request = Request::default();
+    let parts = request.read(query).unwrap();
+    let mut out = vec![0xee; 7];
+    let how = Reply {
+        query,
+        question_len: parts.question_len,
+        limit,
+        edns: &request.edns,
+        udp_size: request.edns.size,
+        reserve: 0,
+    };
+    encode(answer, &how, &mut out);
+    out.split_off(7)
+}
+
+#[test]
+fn names_are_read_and_written_with_their_escapes() {
+    for (text, shown) in [
+        (".", "."),
+        ("", "."),
+        ("Example.ORG", "example.org."),
+        (r"a\.b.example.", r"a\.b.example."),
+        (r"\065\000.x", r"a\000.x."),
+        ("*.x", "*.x."),
+        (r"\\.x", r"\\.x."),
+    ] {
+        assert_eq!(Name::parse(text).unwrap().to_string(), shown, "{text}");
+    }
+    for bad in ["..", "a..b", ".a", r"\", r"\25", r"\999", &"a".repeat(64), &"abcdefg.".repeat(32)]
+    {
+        assert!(Name::parse(bad).is_none(), "{bad}");
+    }
+    assert!(Name::parse(&"abcdefg.".repeat(31)).is_some());
+}
+
+#[test]
+fn suffixes_stop_at_label_boundaries() {
+    let name = Name::parse("a.bc.example").unwrap();
+    assert_eq!(name.below(&"bc.example".parse().unwrap()), Some(&b"\x01a"[..]));
+    assert_eq!(name.below(&"c.example".parse().unwrap()), None);
+    assert_eq!(name.below(&name), Some(&b""[..]));
+    // A label that holds the bytes of another name's end.
+    let sly = Name::read(b"\x0bx\x07example\x00x\x00").unwrap().0;
+    assert_eq!(sly.below(&"example".parse().unwrap()), None);
+}
+
+#[test]
+fn what_is_encoded_is_read_back() {
+    let owner: Name = "web.shop.svc.cluster.local".parse().unwrap();
+    let mut answer = Answer { flags: Flags::RD, ..Answer::default() };
+    answer.set_authoritative(true);
+    answer.a(&owner, 30, Ipv4Addr::new(198, 51, 100, 1));
+    answer.a(&owner, 30, Ipv4Addr::new(198, 51, 100, 2));
+    answer.srv(&owner, 30, Srv { priority: 0, weight: 50, port: 80 }, owner.wire());
+    let zone: Name = "cluster.local".parse().unwrap();
+    let mbox = zone.child(b"hostmaster").unwrap();
+    answer.soa(Section::Authority, zone.wire(), 5, owner.wire(), mbox.wire(), [1, 2, 3, 4, 5]);
+    answer.options.push_ede(15, "why");
+    let wire = reply(&answer, &query("WEB.shop.svc.cluster.local", rtype::A, Some(1232)), 1232);
+    let mut read = Answer::default();
+    let head = scan::read(&wire, &mut read).unwrap();
+    assert_eq!((head.id, head.edns.size), (0x1234, 1232));
+    assert!(head.flags.has(Flags::AA.with(Flags::RD).with(Flags::QR)));
+    assert_eq!(read.records().len(), 4);
+    for (one, other) in answer.records().iter().zip(read.records()) {
+        assert!(answer.owner(one).eq_ignore_ascii_case(read.owner(other)));
+        assert!(answer.data(one).eq_ignore_ascii_case(read.data(other)));
+        assert_eq!((one.rtype, one.ttl, one.section), (other.rtype, other.ttl, other.section));
+    }
+    assert_eq!(read.options.get(option::EDE), Some(&b"\x00\x0fwhy"[..]));
+}
+
+#[test]
+fn short_room_drops_additional_sets_first_and_marks_only_real_loss() {
+    let owner: Name = "mx.example.org".parse().unwrap();
+    let mut answer = Answer::default();
+    answer.a(&owner, 30, Ipv4Addr::LOCALHOST);
+    for last in 0..40 {
+        answer.address(
+            Section::Additional,
+            owner.parent().wire(),
+            30,
+            Ipv4Addr::new(198, 51, 100, last).into(),
+        );
+    }
+    let wire = reply(&answer, &query("mx.example.org", rtype::A, None), 512);
+    let mut read = Answer::default();
+    let head = scan::read(&wire, &mut read).unwrap();
+    assert!(!head.flags.has(Flags::TC));
+    assert_eq!(read.records().len(), 1);
+    answer.records_mut().iter_mut().for_each(|rr| rr.section = Section::Answer);
+    let wire = reply(&answer, &query("mx.example.org", rtype::A, None), 512);
+    let head = scan::read(&wire, &mut read).unwrap();
+    assert!(head.flags.has(Flags::TC) && wire.len() <= 512 && read.records().len() > 20);
+}
+
+#[test]
+fn malformed_queries_get_what_they_should() {
+    let good = query("example.org", rtype::A, Some(1232));
+    let mut request = Request::default();
+    assert_eq!(request.read(&good[..11]), Err(Bad::Drop));
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        bad
+    };
+    let question_len = 17;
+    for (wire, want) in [
+        (with(2, 0x80), Bad::Drop),
+        (with(2, 0x10), Bad::Reply { rcode: rcode::NOTIMP, question_len: 0 }),
+        (with(5, 0), Bad::Reply { rcode: rcode::FORMERR, question_len: 0 }),
+        (with(5, 2), Bad::Reply { rcode: rcode::FORMERR, question_len: 0 }),
+        (with(11, 2), Bad::Reply { rcode: rcode::FORMERR, question_len }),
+        (with(12, 0x40), Bad::Reply { rcode: rcode::FORMERR, question_len: 0 }),
+        (with(35, 1), Bad::Reply { rcode: rcode::BADVERS, question_len }),
+    ] {
+        assert_eq!(request.read(&wire), Err(want), "{wire:02x?}");
+    }
+}
+
+#[test]
+fn reading_never_runs_away() {
+    let mut pointers = vec![0, 0, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1];
+    assert!(scan::read(&pointers, &mut Answer::default()).is_err());
+    pointers[13] = 14;
+    assert!(scan::read(&pointers, &mut Answer::default()).is_err());
+}
