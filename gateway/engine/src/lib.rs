@@ -1,1 +1,32 @@
-//! The exchange, the plugin chain, the router and the reload.
+#![doc = include_str!("../README.md")]
+
+pub mod admin;
+mod build;
+mod exchange;
+mod gateway;
+mod live;
+pub mod metrics;
+mod plugin;
+mod process;
+mod route;
+mod setup;
+mod shutdown;
+mod spec;
+pub mod testing;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::{Build, Built, Origin};
+pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
+pub use gateway::{Gateway, Limits, Served};
+pub use live::{Link, Live, Progress, Site};
+pub use plugin::{
+    Carry, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,
+    Stream, Transfer, View, Work,
+};
+pub use process::Process;
+pub use route::{Group, GroupKey, ListenerId, Route};
+pub use setup::{BlockKey, Descriptor, Setup, Task};
+pub use shutdown::{Stage, Stop, Stopper};
+pub use spec::{ListenSpec, Timeouts};

@@ -1,1 +1,48 @@
-//! The plugins of the chain, in the order queries meet them.
+//! The plugins, in the order queries meet them. A new plugin is a folder and a line here.
+
+pub mod shared;
+
+/// Declares each plugin's module and lists its descriptor.
+macro_rules! plugins {
+    ($($(#[$attr:meta])* $name:ident)*) => {
+        $($(#[$attr])* pub mod $name;)*
+
+        /// The registry, in chain order.
+        pub static CHAIN: &[&engine::Descriptor] = &[$($(#[$attr])* &$name::PLUGIN),*];
+    };
+}
+
+plugins! {
+    root
+    metadata
+    cancel
+    timeouts
+    multisocket
+    reload
+    nsid
+    bufsize
+    bind
+    debug
+    ready
+    health
+    prometheus
+    errors
+    log
+    local
+    any
+    chaos
+    loadbalance
+    rewrite
+    autopath
+    acl
+    cache
+    minimal
+    template
+    transfer
+    hosts
+    kubernetes
+    r#loop
+    forward
+    whoami
+    view
+}

@@ -72,7 +72,8 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
             let ttl = u32::from(cursor.u16()?) << 16 | u32::from(cursor.u16()?);
             let data_len = usize::from(cursor.u16()?);
             let end = cursor.at + data_len;
-            let raw = wire.get(cursor.at..end).ok_or(cursor.wrong("data runs past the end"))?;
+            let raw =
+                wire.get(cursor.at..end).ok_or_else(|| cursor.wrong("data runs past the end"))?;
             if rtype == rtype::OPT {
                 let wrong = |why| Malformed { at, why };
                 if head.edns.present || len != 1 || section != Section::Additional {
@@ -81,7 +82,7 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
                 answer
                     .options
                     .read(raw)
-                    .ok_or(wrong("options run past the end of the OPT record"))?;
+                    .ok_or_else(|| wrong("options run past the end of the OPT record"))?;
                 head.edns.present = true;
                 head.edns.size = class;
                 head.edns.version = (ttl >> 16 & 0xff) as u8;
@@ -115,7 +116,7 @@ impl Cursor<'_> {
     /// The next two octets as a number.
     fn u16(&mut self) -> Result<u16, Malformed> {
         let pair = self.wire.get(self.at..).and_then(|rest| rest.first_chunk::<2>());
-        let pair = pair.ok_or(self.wrong("the message ends too soon"))?;
+        let pair = pair.ok_or_else(|| self.wrong("the message ends too soon"))?;
         self.at += 2;
         Ok(u16::from_be_bytes(*pair))
     }
@@ -124,9 +125,12 @@ impl Cursor<'_> {
     fn name(&mut self, into: &mut [u8; 255]) -> Result<usize, Malformed> {
         let (mut at, mut len, mut after) = (self.at, 0, None);
         loop {
-            let n = usize::from(*self.wire.get(at).ok_or(self.wrong("a name runs past the end"))?);
+            let n = usize::from(
+                *self.wire.get(at).ok_or_else(|| self.wrong("a name runs past the end"))?,
+            );
             if n >= 0xc0 {
-                let low = *self.wire.get(at + 1).ok_or(self.wrong("a name runs past the end"))?;
+                let low =
+                    *self.wire.get(at + 1).ok_or_else(|| self.wrong("a name runs past the end"))?;
                 let to = (n & 0x3f) << 8 | usize::from(low);
                 after = after.or(Some(at + 2));
                 // Every pointer leads to before the one that led here, so that the walk ends.
@@ -139,9 +143,11 @@ impl Cursor<'_> {
             if n >= 64 {
                 return Err(self.wrong("an unknown kind of label"));
             }
-            let label = self.wire.get(at..=at + n).ok_or(self.wrong("a name runs past the end"))?;
-            let slot =
-                into.get_mut(len..=len + n).ok_or(self.wrong("a name of more than 255 octets"))?;
+            let label =
+                self.wire.get(at..=at + n).ok_or_else(|| self.wrong("a name runs past the end"))?;
+            let slot = into
+                .get_mut(len..=len + n)
+                .ok_or_else(|| self.wrong("a name of more than 255 octets"))?;
             slot.copy_from_slice(label);
             len += 1 + n;
             at += 1 + n;
@@ -161,7 +167,7 @@ impl Cursor<'_> {
                 Part::Octets(n) => {
                     let raw = self.wire.get(self.at..self.at + n).filter(|_| self.at + n <= end);
                     into.extend_from_slice(
-                        raw.ok_or(self.wrong("data is too short for its type"))?,
+                        raw.ok_or_else(|| self.wrong("data is too short for its type"))?,
                     );
                     self.at += n;
                 }
@@ -169,7 +175,7 @@ impl Cursor<'_> {
                     let n = 1 + usize::from(self.wire.get(self.at).copied().unwrap_or(0));
                     let raw = self.wire.get(self.at..self.at + n).filter(|_| self.at + n <= end);
                     into.extend_from_slice(
-                        raw.ok_or(self.wrong("data is too short for its type"))?,
+                        raw.ok_or_else(|| self.wrong("data is too short for its type"))?,
                     );
                     self.at += n;
                 }

@@ -67,7 +67,8 @@ fn suffixes_stop_at_label_boundaries() {
 #[test]
 fn what_is_encoded_is_read_back() {
     let owner: Name = "web.shop.svc.cluster.local".parse().unwrap();
-    let mut answer = Answer { flags: Flags::RD, ..Answer::default() };
+    let mut answer = Answer::default();
+    answer.flags.set(Flags::RD, true);
     answer.set_authoritative(true);
     answer.a(&owner, 30, Ipv4Addr::new(198, 51, 100, 1));
     answer.a(&owner, 30, Ipv4Addr::new(198, 51, 100, 2));

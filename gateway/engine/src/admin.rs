@@ -1,0 +1,55 @@
+//! The small HTTP listeners of `health`, `ready` and `prometheus`: what they answer. Serving them is the gateway's.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A request at an admin listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The method, such as `GET`.
+    pub method: &'a str,
+    /// The path.
+    pub path: &'a str,
+    /// The query without the question mark, if there is one.
+    pub query: Option<&'a str>,
+    /// The `Accept` header, if there is one.
+    pub accept: Option<&'a str>,
+}
+
+/// The reply to it.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The HTTP status.
+    pub status: u16,
+    /// The media type.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Told {
+    /// A reply in plain text.
+    pub fn text(status: u16, body: impl Into<String>) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into().into_bytes() }
+    }
+}
+
+/// Answers under a path of an admin listener.
+pub trait Handler: fmt::Debug + Send + Sync {
+    /// Answers one request; must not block.
+    fn handle(&self, ask: Ask<'_>) -> Told;
+}
+
+/// A path of an admin listener, and who answers there.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The address of the listener.
+    pub addr: SocketAddr,
+    /// The path, such as `/health`.
+    pub path: String,
+    /// The plugin it belongs to, for messages.
+    pub plugin: &'static str,
+    /// Who answers.
+    pub handler: Arc<dyn Handler>,
+}

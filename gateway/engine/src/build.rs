@@ -1,0 +1,395 @@
+//! From a parsed Corefile to a [`Live`] configuration.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::{Block, Diagnostic, Directive, Key, Scheme};
+use wire::Name;
+
+use crate::admin::Page;
+use crate::exchange::Transport;
+use crate::gateway::Common;
+use crate::live::{Live, Site};
+use crate::process::Process;
+use crate::route::{Group, GroupKey, ListenerId, Route};
+use crate::setup::{BlockKey, Descriptor, MakeTask, Setup, SiteBuilder, Task, Whole};
+use crate::shutdown::{Stop, Stopper};
+
+/// Where a configuration came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Every file that was read, with its text; the first is the Corefile itself.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+/// All that a configuration is built from, beside its Corefile.
+#[derive(Clone, Debug)]
+pub struct Build<'a> {
+    /// The registry, in chain order.
+    pub plugins: &'a [&'static Descriptor],
+    /// The transports that can be served.
+    pub transports: &'a [Transport],
+    /// The port of `dns://` keys without one.
+    pub port: u16,
+    /// The process.
+    pub process: Arc<Process>,
+    /// What outlives every configuration.
+    pub common: Arc<Common>,
+    /// Where the Corefile came from.
+    pub origin: Arc<Origin>,
+    /// The configuration at work, whose listeners and state are taken over where they are the same.
+    pub previous: Option<Arc<Live>>,
+}
+
+/// A configuration ready to go live.
+pub struct Built {
+    /// The configuration.
+    pub live: Live,
+    /// The pages of its admin listeners.
+    pub pages: Vec<Page>,
+    /// What has to be waited for before it serves.
+    pub waits: Vec<Task>,
+    /// How long to go on serving after being told to stop.
+    pub lameduck: Duration,
+    /// What is odd about it.
+    pub warnings: Vec<Diagnostic>,
+    /// Whether debug messages are wanted.
+    pub debug: bool,
+    tasks: Vec<(&'static str, MakeTask)>,
+}
+
+impl std::fmt::Debug for Built {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Built").field("live", &self.live).finish_non_exhaustive()
+    }
+}
+
+impl Built {
+    /// Makes the tasks of the configuration, which stop when it is dropped or the process stops; each with its
+    /// plugin's name. To be called once, when it goes live.
+    pub fn tasks(&mut self) -> Vec<(&'static str, Task)> {
+        let stop: Stop = self.live.tasks.stop();
+        self.tasks.drain(..).map(|(name, make)| (name, make(stop.clone()))).collect()
+    }
+}
+
+/// One block on its way.
+struct Draft<'a> {
+    block: &'a Block,
+    keys: Vec<BlockKey>,
+    zones: Vec<Name>,
+    site: SiteBuilder,
+}
+
+impl Build<'_> {
+    /// Sets all plugins of all blocks up, directive by directive in the registry's order over all blocks.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the Corefile.
+    pub fn build(&self, blocks: &[Block]) -> Result<Built, Vec<Diagnostic>> {
+        let mut wrong = Vec::new();
+        let mut whole = Whole::default();
+        let mut drafts = Vec::new();
+        for block in blocks {
+            drafts.push(self.draft(block, &mut wrong));
+        }
+        for plugin in self.plugins {
+            for draft in &mut drafts {
+                if let Err(diagnostic) = self.set_up(plugin, draft, &mut whole) {
+                    wrong.push(diagnostic);
+                }
+            }
+        }
+        let groups = self.groups(&drafts, &mut wrong);
+        let mut sites = Vec::new();
+        for (at, draft) in drafts.into_iter().enumerate() {
+            sites.push(finish(draft.site, routes(&groups, at), &mut wrong));
+        }
+        if !wrong.is_empty() {
+            wrong.sort_by_key(|one| {
+                one.place.as_ref().map(|place| (place.file.to_path_buf(), place.line, place.column))
+            });
+            wrong.dedup();
+            return Err(wrong);
+        }
+        let mut numbered: Vec<Option<Group>> = Vec::new();
+        for (group, _) in groups {
+            let at = group.id.0;
+            numbered.resize_with(numbered.len().max(at + 1), || None);
+            numbered[at] = Some(group);
+        }
+        let live = Live {
+            sites,
+            groups: numbered,
+            lost: whole.lost,
+            shared: whole.shared,
+            recover: !whole.debug,
+            stacktrace: whole.stacktrace,
+            tasks: Stopper::new(Duration::ZERO),
+            common: Arc::clone(&self.common),
+        };
+        Ok(Built {
+            live,
+            pages: whole.pages,
+            waits: whole.waits,
+            lameduck: whole.lameduck,
+            warnings: whole.warnings,
+            debug: whole.debug,
+            tasks: whole.tasks,
+        })
+    }
+
+    /// Reads a block's keys and finds directives that no plugin has.
+    fn draft<'a>(&self, block: &'a Block, wrong: &mut Vec<Diagnostic>) -> Draft<'a> {
+        let mut keys: Vec<BlockKey> = Vec::new();
+        for key in &block.keys {
+            match self.key(key) {
+                Ok(key) => keys.push(key),
+                Err(diagnostic) => wrong.push(diagnostic),
+            }
+        }
+        let mut zones: Vec<Name> = Vec::new();
+        for key in &keys {
+            if !zones.contains(&key.zone) {
+                zones.push(key.zone.clone());
+            }
+        }
+        for directive in &block.directives {
+            let name = &*directive.name.text;
+            if !self.plugins.iter().any(|plugin| plugin.name == name) {
+                let known = self.plugins.iter().map(|plugin| plugin.name);
+                let mut diagnostic = directive.name.wrong("is an unknown directive");
+                diagnostic.what = format!("Unknown directive '{name}'");
+                if let Some(near) = config::value::nearest(name, known) {
+                    diagnostic = diagnostic.help(format!("did you mean '{near}'?"));
+                }
+                wrong.push(diagnostic);
+            }
+        }
+        Draft { block, keys, zones, site: SiteBuilder::default() }
+    }
+
+    /// Reads one key.
+    fn key(&self, key: &Key) -> Result<BlockKey, Diagnostic> {
+        let transport = match key.scheme {
+            Scheme::Dns => Transport::Udp,
+            Scheme::Tls => Transport::Tls,
+            Scheme::Quic => Transport::Quic,
+            Scheme::Grpc => Transport::Grpc,
+            Scheme::Https => Transport::Https,
+            Scheme::Https3 => Transport::Https3,
+            Scheme::Unix | Scheme::Cluster => {
+                return Err(key.word.wrong("has a scheme that cannot be served"));
+            }
+        };
+        if !self.transports.contains(&transport) {
+            return Err(key
+                .word
+                .wrong("has a scheme that this build does not serve")
+                .help("served: dns"));
+        }
+        let default = || match key.scheme {
+            Scheme::Dns => self.port,
+            scheme => scheme.default_port().unwrap_or(self.port),
+        };
+        let port = key.port.unwrap_or_else(default);
+        let zone =
+            Name::parse(&key.zone).ok_or_else(|| key.word.wrong("is not a valid domain name"))?;
+        Ok(BlockKey { zone, transport, port })
+    }
+
+    /// Sets one plugin up in one block, if the block has it.
+    fn set_up(
+        &self,
+        plugin: &Descriptor,
+        draft: &mut Draft<'_>,
+        whole: &mut Whole,
+    ) -> Result<(), Diagnostic> {
+        let directives: Vec<&Directive> = draft
+            .block
+            .directives
+            .iter()
+            .filter(|directive| directive.name.text == plugin.name)
+            .collect();
+        if directives.is_empty() {
+            return Ok(());
+        }
+        let mut setup = Setup {
+            name: plugin.name,
+            directives: &directives,
+            block: &draft.block.directives,
+            keys: &draft.keys,
+            zones: &draft.zones,
+            site: &mut draft.site,
+            whole,
+            previous: self.previous.as_ref().map(|live| &live.shared),
+            process: &self.process,
+            origin: &self.origin,
+        };
+        (plugin.setup)(&mut setup).map_err(|mut diagnostic| {
+            if !diagnostic.what.starts_with("plugin/") {
+                diagnostic.what = format!("plugin/{}: {}", plugin.name, diagnostic.what);
+            }
+            if diagnostic.place.is_none() {
+                diagnostic.place = Some(directives[0].name.place.clone());
+            }
+            diagnostic
+        })
+    }
+
+    /// Groups the blocks' keys by listener; with each group the routes of each block.
+    fn groups(
+        &self,
+        drafts: &[Draft<'_>],
+        wrong: &mut Vec<Diagnostic>,
+    ) -> Vec<(Group, Vec<(usize, Route)>)> {
+        let mut groups: Vec<(Group, Vec<(usize, Route)>)> = Vec::new();
+        let mut next_route: HashMap<usize, usize> = HashMap::new();
+        let mut ids = self.ids();
+        for (at, draft) in drafts.iter().enumerate() {
+            let site = &draft.site;
+            let addrs: Vec<Option<IpAddr>> = match &*site.listen.bind {
+                [] => vec![None],
+                bind => bind.iter().copied().map(Some).collect(),
+            };
+            for key in &draft.keys {
+                for addr in &addrs {
+                    let group_key =
+                        GroupKey { transport: key.transport, addr: *addr, port: key.port };
+                    if let Some(diagnostic) = clash(&groups, drafts, at, group_key, key) {
+                        wrong.push(diagnostic);
+                        continue;
+                    }
+                    let found = groups.iter().position(|(group, _)| group.key == group_key);
+                    let index = found.unwrap_or_else(|| {
+                        groups.push((
+                            Group::new(ids(group_key), group_key, site.listen.clone()),
+                            Vec::new(),
+                        ));
+                        groups.len() - 1
+                    });
+                    let (group, routes) = &mut groups[index];
+                    if group.sites(key.zone.wire()).any(|other| other == at) {
+                        continue;
+                    }
+                    group.spec.merge(&site.listen);
+                    group.classes.chaos |= site.classes.chaos;
+                    group.classes.all |= site.classes.all;
+                    let route = next_route.entry(at).or_default();
+                    group.add(key.zone.wire(), at, *route);
+                    let view =
+                        site.views.first().map(|view| view.name().to_owned()).unwrap_or_default();
+                    routes.push((
+                        at,
+                        Route { server: group_key.to_string(), zone: key.zone.to_string(), view },
+                    ));
+                    *route += 1;
+                }
+            }
+        }
+        groups
+    }
+
+    /// Gives a listener the number that it had, or one that nobody has.
+    fn ids(&self) -> impl FnMut(GroupKey) -> ListenerId + use<> {
+        let known: HashMap<GroupKey, ListenerId> = match &self.previous {
+            Some(live) => live.groups().map(|group| (group.key, group.id)).collect(),
+            None => HashMap::new(),
+        };
+        let mut next = known.values().map(|id| id.0 + 1).max().unwrap_or(0);
+        move |key| {
+            known.get(&key).copied().unwrap_or_else(|| {
+                next += 1;
+                ListenerId(next - 1)
+            })
+        }
+    }
+}
+
+/// Why a block cannot have a key: another one has it (without a view on either side), on all addresses or on one.
+fn clash(
+    groups: &[(Group, Vec<(usize, Route)>)],
+    drafts: &[Draft<'_>],
+    at: usize,
+    wanted: GroupKey,
+    key: &BlockKey,
+) -> Option<Diagnostic> {
+    let word = &drafts[at].block.keys.first()?.word;
+    let wrong = |why: String| {
+        let mut diagnostic = word.wrong("");
+        diagnostic.what = why;
+        Some(diagnostic)
+    };
+    let shown = key.zone.to_string();
+    for (group, _) in groups.iter().filter(|(group, _)| {
+        group.key.transport == wanted.transport && group.key.port == wanted.port
+    }) {
+        let others = group.sites(key.zone.wire()).filter(|other| *other != at);
+        for other in others {
+            if group.key == wanted {
+                let has_view =
+                    !drafts[other].site.views.is_empty() || !drafts[at].site.views.is_empty();
+                if !has_view {
+                    let text = format!("cannot serve {wanted} for {shown} - it is already defined");
+                    return wrong(text);
+                }
+            } else if group.key.addr.is_none() != wanted.addr.is_none() {
+                let text = format!(
+                    "cannot serve {wanted} for {shown} - zone overlap listener capacity with {}",
+                    group.key
+                );
+                return wrong(text);
+            }
+        }
+    }
+    None
+}
+
+/// The routes of one block, in the order of their numbers.
+fn routes(groups: &[(Group, Vec<(usize, Route)>)], at: usize) -> Box<[Route]> {
+    let mut own: Vec<(usize, Route)> = Vec::new();
+    for (group, routes) in groups {
+        let numbers = group
+            .zones()
+            .flat_map(|zone| group.numbers(zone, at).map(move |number| (number, zone)));
+        for (number, zone) in numbers {
+            let shown = wire::text::name_text(zone);
+            let route = routes.iter().find(|(site, route)| *site == at && route.zone == shown);
+            own.extend(route.map(|(_, route)| (number, route.clone())));
+        }
+    }
+    own.sort_by_key(|(number, _)| *number);
+    own.into_iter().map(|(_, route)| route).collect()
+}
+
+/// Completes a block.
+fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagnostic>) -> Site {
+    let roles = builder.roles.clone();
+    if roles.0.set(std::mem::take(&mut builder.offered)).is_err() {
+        log::error!("a server block was completed twice");
+    }
+    for check in builder.later.drain(..) {
+        wrong.extend(check(&roles).err());
+    }
+    let has_metadata = builder.metadata_zones.is_some();
+    if let Some(zones) = builder.metadata_zones.take()
+        && (builder.metadata.zones.set(zones).is_err()
+            || builder.metadata.providers.set(std::mem::take(&mut builder.providers)).is_err())
+    {
+        log::error!("a server block was completed twice");
+    }
+    builder.observers.iter_mut().for_each(|observer| observer.routes(&routes));
+    Site {
+        is_bare: builder.chain.is_empty() && builder.observers.is_empty() && !has_metadata,
+        chain: builder.chain.into(),
+        observers: builder.observers.into(),
+        views: builder.views.into(),
+        metadata: builder.metadata,
+        roles,
+        routes,
+        timeout: builder.timeout,
+    }
+}

@@ -1,0 +1,320 @@
+//! A whole configuration at work: server blocks, their chains, and the runner.
+
+use std::any::Any;
+use std::fmt;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout_at;
+
+use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
+use crate::gateway::Common;
+use crate::plugin::{Metadata, Observer, Plugin, Roles, Step, View};
+use crate::route::{Group, ListenerId, Route};
+use crate::setup::Shared;
+use crate::shutdown::Stopper;
+
+/// A plugin in its place in a chain.
+#[derive(Debug)]
+pub struct Link {
+    /// Its name in the Corefile.
+    pub name: &'static str,
+    /// The plugin.
+    pub plugin: Box<dyn Plugin>,
+}
+
+/// A server block: the parts its plugins put there.
+#[derive(Debug, Default)]
+pub struct Site {
+    /// Those which act, in registry order.
+    pub chain: Box<[Link]>,
+    /// Those which only look on.
+    pub observers: Box<[Box<dyn Observer>]>,
+    /// Those which say whether a query belongs here.
+    pub views: Box<[Box<dyn View>]>,
+    /// What its plugins know of a query.
+    pub metadata: Metadata,
+    /// What its plugins offer to one another.
+    pub roles: Roles,
+    /// Its zones and listeners, as metrics name them.
+    pub routes: Box<[Route]>,
+    /// How long a query may take (`cancel`).
+    pub timeout: Option<Duration>,
+    /// Whether it has no plugin that takes part in a query: all are refused.
+    pub is_bare: bool,
+}
+
+/// Everything a reload replaces, and nothing else.
+#[derive(Debug)]
+pub struct Live {
+    pub(crate) sites: Vec<Site>,
+    /// By [`ListenerId`]; none where a listener is gone.
+    pub(crate) groups: Vec<Option<Group>>,
+    /// Those which see what no block takes.
+    pub(crate) lost: Vec<Box<dyn Observer>>,
+    pub(crate) shared: Shared,
+    /// Whether a panic is caught (`debug` says no).
+    pub(crate) recover: bool,
+    /// Whether a caught panic's place is logged.
+    pub(crate) stacktrace: bool,
+    /// Stops the tasks of this configuration when it is dropped.
+    pub(crate) tasks: Stopper,
+    pub(crate) common: Arc<Common>,
+}
+
+/// Where the runner stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The exchange is over.
+    Finished(End),
+    /// The plugin the exchange stands at has to wait.
+    Waiting,
+}
+
+impl Live {
+    /// The listeners.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().flatten()
+    }
+
+    /// The server blocks.
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// The listener of a number.
+    pub(crate) fn group(&self, id: ListenerId) -> Option<&Group> {
+        self.groups.get(id.0)?.as_ref()
+    }
+
+    /// The block and route for the request in hand.
+    fn route(&self, x: &Exchange) -> Result<(usize, usize), Fault> {
+        let group = self.group(x.query.listener).ok_or(Fault::NO_ZONE)?;
+        group.route(&self.sites, x)
+    }
+
+    /// Starts a query just read.
+    pub fn start(&self, x: &mut Exchange) -> Progress {
+        let (site, route) = match self.route(x) {
+            Ok(found) => found,
+            Err(fault) => {
+                x.route = usize::MAX;
+                self.lost.iter().for_each(|observer| observer.received(x));
+                return Progress::Finished(End::Failed(fault));
+            }
+        };
+        x.top_mut().site = site;
+        x.route = route;
+        let site = &self.sites[site];
+        if let Some(timeout) = site.timeout {
+            x.deadline = x.query.received.checked_add(timeout);
+        }
+        for observer in &site.observers {
+            observer.received(x);
+        }
+        self.advance(x)
+    }
+
+    /// Runs `x` until it is over or has to wait. Never blocks; allocates nothing of its own.
+    pub fn advance(&self, x: &mut Exchange) -> Progress {
+        let mut step = std::mem::replace(&mut x.resume, Step::Next);
+        loop {
+            // Take the last hook at its word…
+            let top = x.depth == 0;
+            let frame = x.top_mut();
+            match step {
+                Step::Next => {}
+                Step::Wrap(carry) => {
+                    frame.wraps.push((frame.at, carry));
+                    frame.next = frame.at + 1;
+                    frame.end = None;
+                }
+                Step::Done => {
+                    frame.end = Some(End::Answered);
+                    if top {
+                        let link = self.sites[frame.site].chain.get(frame.at);
+                        x.answered_by = link.map_or("", |link| link.name);
+                    }
+                }
+                Step::Fail(fault) => frame.end = Some(End::Failed(fault)),
+                Step::Drop => frame.end = Some(End::Silent),
+                Step::Ask => self.enter(x),
+                Step::Wait(carry) => {
+                    frame.carry = carry;
+                    return Progress::Waiting;
+                }
+            }
+            x.hooks += 1;
+            if x.hooks > MAX_HOOKS {
+                x.unwind();
+                return Progress::Finished(End::Failed(Fault::TOO_LONG));
+            }
+            // …and call the next one: downwards while nothing has ended the run, else back up.
+            let frame = x.top_mut();
+            step = match frame.end {
+                None => {
+                    frame.at = frame.next;
+                    frame.next += 1;
+                    match self.sites[frame.site].chain.get(frame.at) {
+                        Some(link) => link.plugin.query(x),
+                        None => Step::Fail(Fault::UNANSWERED),
+                    }
+                }
+                Some(end) => match frame.wraps.pop() {
+                    Some((at, carry)) => {
+                        frame.at = at;
+                        self.plugin(x).answer(x, carry)
+                    }
+                    None if x.depth == 0 => return Progress::Finished(end),
+                    None => {
+                        x.depth -= 1;
+                        self.plugin(x).asked(x, x.top().carry)
+                    }
+                },
+            };
+        }
+    }
+
+    /// Like [`Live::start`], and a panic costs one SERVFAIL.
+    pub(crate) fn start_guarded(&self, x: &mut Exchange) -> Progress {
+        if !self.recover {
+            return self.start(x);
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.start(x))) {
+            Ok(progress) => progress,
+            Err(panic) => Progress::Finished(self.panicked(x, &*panic)),
+        }
+    }
+
+    /// Sees an exchange through which had to wait.
+    pub async fn finish(&self, x: &mut Exchange) -> End {
+        loop {
+            let outcome = {
+                let carry = x.top().carry;
+                let deadline = x.deadline;
+                let plugin = self.plugin(x);
+                let mut work = plugin.work(x, carry);
+                // A panic in the future is caught at the poll that it happens in.
+                let guarded = poll_fn(|cx| {
+                    if !self.recover {
+                        return work.as_mut().poll(cx).map(Ok);
+                    }
+                    match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+                        Ok(poll) => poll.map(Ok),
+                        Err(panic) => std::task::Poll::Ready(Err(panic)),
+                    }
+                });
+                match deadline {
+                    None => guarded.await,
+                    Some(at) => timeout_at(at.into(), guarded)
+                        .await
+                        .unwrap_or(Ok(Step::Fail(Fault::TIMEOUT))),
+                }
+            };
+            let progress = match outcome {
+                Ok(step) => {
+                    x.resume = step;
+                    match catch_unwind(AssertUnwindSafe(|| self.advance(x))) {
+                        Ok(progress) => progress,
+                        Err(panic) if self.recover => Progress::Finished(self.panicked(x, &*panic)),
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    }
+                }
+                Err(panic) => Progress::Finished(self.panicked(x, &*panic)),
+            };
+            if let Progress::Finished(end) = progress {
+                return end;
+            }
+        }
+    }
+
+    /// Appends the reply to `out`, and shows it to the observers.
+    pub fn settle(&self, x: &mut Exchange, end: End, limit: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        x.reply(end, limit, out);
+        let message = out.get(start..).unwrap_or_default();
+        let observers = match x.route {
+            usize::MAX => &*self.lost,
+            _ => &*self.sites[x.top().site].observers,
+        };
+        observers.iter().for_each(|observer| observer.sent(x, end, message));
+    }
+
+    /// Sees a waiting exchange through to its reply, appended to `out`, and starts what it leaves to do.
+    pub async fn complete(self: &Arc<Self>, x: &mut Exchange, out: &mut Vec<u8>) {
+        let end = self.finish(x).await;
+        let limit = x.limit(self.common.ceiling());
+        self.settle(x, end, limit, out);
+        self.fork(x);
+    }
+
+    /// Starts the background runs that an exchange has queued; too many are left out and counted.
+    pub(crate) fn fork(self: &Arc<Self>, x: &mut Exchange) {
+        for mut fork in x.forks.drain(..) {
+            let Some(permit) = self.common.fork() else { continue };
+            let live = Arc::clone(self);
+            tokio::spawn(async move {
+                fork.query.received = crate::spec::now();
+                fork.deadline = fork.query.received.checked_add(Duration::from_secs(10));
+                let progress = catch_unwind(AssertUnwindSafe(|| live.advance(&mut fork)));
+                match progress {
+                    Ok(Progress::Waiting) => drop(live.finish(&mut fork).await),
+                    Ok(Progress::Finished(_)) => {}
+                    Err(panic) => drop(live.panicked(&mut fork, &*panic)),
+                }
+                drop(permit);
+            });
+        }
+    }
+
+    /// Opens the frame of the nested query just set.
+    fn enter(&self, x: &mut Exchange) {
+        x.depth += 1;
+        let (deep, found) = (x.depth > MAX_DEPTH, self.route(x));
+        let frame = x.top_mut();
+        match found {
+            Ok((site, _)) if !deep => frame.site = site,
+            Ok(_) => frame.end = Some(End::Failed(Fault::TOO_DEEP)),
+            Err(fault) => frame.end = Some(End::Failed(fault)),
+        }
+    }
+
+    /// The plugin that the exchange stands at.
+    fn plugin(&self, x: &Exchange) -> &dyn Plugin {
+        let frame = x.top();
+        // `at` was the index of a link when its hook was called.
+        &*self.sites[frame.site].chain[frame.at].plugin
+    }
+
+    /// Logs and counts a panic; tells what the client gets.
+    fn panicked(&self, x: &mut Exchange, panic: &(dyn Any + Send)) -> End {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("unknown");
+        let server =
+            self.group(x.query.listener).map(|group| group.key.to_string()).unwrap_or_default();
+        let place = if self.stacktrace { self.common.last_panic() } else { String::new() };
+        log::error!("Recovered from panic in server: \"{server}\" {text}{place}");
+        self.common.panics.increment(1);
+        x.unwind();
+        End::Failed(Fault::PANIC)
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Finished(_) => "finished",
+            Self::Waiting => "waiting",
+        })
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.tasks.reach(crate::shutdown::Stage::Draining);
+    }
+}

@@ -1,0 +1,228 @@
+//! What a plugin is: hooks for the two directions of the chain, and what it may offer to others.
+//!
+//! # Rules of the chain
+//! 1. On the way up a plugin sees the request it left. Whoever changes the request puts it back in `answer`.
+//! 2. [`Step::Next`] in `answer` leaves the outcome as it is; [`Step::Done`] replaces a fault; [`Step::Fail`] replaces
+//!    an answer; [`Step::Wrap`] turns round and goes down again.
+//! 3. `answer` hooks are called for faults and silence too; those that only care for answers begin with one line
+//!    that says so ([`Exchange::end`]).
+//! 4. A deadline ends in [`Fault::TIMEOUT`](crate::Fault::TIMEOUT) through the response phase, so log, metrics and
+//!    stale answers see it.
+//! 5. Nested queries pass the router, so they may enter another server block; their depth and the number of hooks
+//!    per exchange are bounded.
+//! 6. Work that outlives the exchange is [`Exchange::fork`].
+//! 7. Observers see the client's exchanges only, not nested ones.
+//! 8. A transfer sets [`Exchange::stream`]: message after message is encoded by the listener.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use wire::{Answer, Name};
+
+use crate::exchange::{End, Exchange, Fault};
+use crate::route::Route;
+
+/// What the chain does next.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// Go on in the direction the chain is going.
+    Next,
+    /// Go (on) down, and call `answer` here on the way back.
+    Wrap(Carry),
+    /// The answer is written; go back up.
+    Done,
+    /// Nothing is written; go back up with this fault.
+    Fail(Fault),
+    /// Send nothing; go back up.
+    Drop,
+    /// A nested query was set with [`Exchange::ask`]; run it, then call `asked`.
+    Ask,
+    /// Await this plugin's `work`.
+    Wait(Carry),
+}
+
+impl Step {
+    /// [`Step::Wrap`] with nothing to carry.
+    pub const WRAP: Self = Self::Wrap(Carry::NONE);
+    /// [`Step::Wait`] with nothing to carry.
+    pub const WAIT: Self = Self::Wait(Carry::NONE);
+}
+
+/// A few bits a plugin leaves for itself between two hooks of one exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carry(pub u64);
+
+impl Carry {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+}
+
+/// A wait in progress.
+pub type Work<'a> = Pin<Box<dyn Future<Output = Step> + Send + 'a>>;
+
+/// A link of the chain. Every hook has a default, so a plugin states only what it does.
+pub trait Plugin: fmt::Debug + Send + Sync + 'static {
+    /// The query on its way down.
+    fn query(&self, _x: &mut Exchange) -> Step {
+        Step::WRAP
+    }
+
+    /// The outcome on its way up; called in reverse order of the [`Step::Wrap`]s.
+    fn answer(&self, _x: &mut Exchange, _carry: Carry) -> Step {
+        Step::Next
+    }
+
+    /// The result of [`Exchange::ask`] is in [`Exchange::sub`].
+    fn asked(&self, _x: &mut Exchange, _carry: Carry) -> Step {
+        Step::Done
+    }
+
+    /// Called after [`Step::Wait`]; the only hook that may take time. Its step is taken where the wait began: after a
+    /// wait in `query` [`Step::Next`] goes on down, after one in `answer` it goes on up.
+    fn work<'a>(&'a self, _x: &'a mut Exchange, _carry: Carry) -> Work<'a> {
+        Box::pin(std::future::ready(Step::Fail(Fault::UNANSWERED)))
+    }
+}
+
+/// Sees every exchange of a client and changes none: metrics, logs, taps.
+pub trait Observer: fmt::Debug + Send + Sync + 'static {
+    /// The block's routes, told once before the first query; [`Exchange::route`] is an index into them.
+    fn routes(&mut self, _routes: &[Route]) {}
+
+    /// The query has been read and routed.
+    fn received(&self, _x: &Exchange) {}
+
+    /// The reply is written; `wire` is empty if nothing is sent.
+    fn sent(&self, x: &Exchange, end: End, wire: &[u8]);
+}
+
+/// Works out metadata values on demand; nothing is collected for queries nobody asks about.
+pub trait Provider: fmt::Debug + Send + Sync + 'static {
+    /// Writes the value of `label` (without the plugin's name and the slash) to `out`, if there is one.
+    fn metadata(&self, x: &Exchange, label: &str, out: &mut String) -> Option<()>;
+
+    /// Calls `each` with every label that this provider may have a value for, for those that list them.
+    fn labels(&self, _each: &mut dyn FnMut(&str)) {}
+}
+
+/// Decides whether a server block takes a query.
+pub trait View: fmt::Debug + Send + Sync + 'static {
+    /// Its name, for the `view` label.
+    fn name(&self) -> &str;
+
+    /// Whether it does.
+    fn admits(&self, x: &Exchange) -> bool;
+}
+
+/// What a plugin may offer to others of its server block, found when the block is complete.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// Search paths for a client (`autopath @kubernetes`).
+    SearchPath(Arc<dyn SearchPath>),
+    /// Takes part in `/ready`.
+    Ready(Arc<dyn Ready>),
+    /// Has zones that can be transferred.
+    Transfer(Arc<dyn Transfer>),
+}
+
+/// The kinds of roles, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Role::SearchPath`].
+    SearchPath,
+    /// [`Role::Ready`].
+    Ready,
+    /// [`Role::Transfer`].
+    Transfer,
+}
+
+impl Role {
+    /// The kind of this role.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::SearchPath(_) => Kind::SearchPath,
+            Self::Ready(_) => Kind::Ready,
+            Self::Transfer(_) => Kind::Transfer,
+        }
+    }
+}
+
+/// Knows a client's search path.
+pub trait SearchPath: fmt::Debug + Send + Sync {
+    /// Calls `each` with every search domain of the asking client, as lower-case wire names, first to last; not at
+    /// all if the client is not known.
+    fn search_path(&self, x: &Exchange, each: &mut dyn FnMut(&[u8]));
+}
+
+/// Can say whether it is ready to serve.
+pub trait Ready: fmt::Debug + Send + Sync {
+    /// Whether it is.
+    fn ready(&self) -> bool;
+}
+
+/// Has zones that others may copy.
+pub trait Transfer: fmt::Debug + Send + Sync {
+    /// The records of `zone`: of all of it, or since `serial` if that is possible. None if this is not its zone.
+    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Box<dyn Stream>>;
+}
+
+/// Messages of one reply, one after another.
+pub trait Stream: Send {
+    /// Fills the cleared `answer` with the records of the next message; false, and nothing, at the end. A message
+    /// must fit into 65,535 octets.
+    fn next(&mut self, answer: &mut Answer) -> bool;
+}
+
+/// The roles of a server block, complete once all its plugins are set up.
+#[derive(Clone, Debug, Default)]
+pub struct Roles(pub(crate) Arc<OnceLock<Vec<(&'static str, Role)>>>);
+
+impl Roles {
+    /// Each role with the name of the plugin that offers it; none before the block is complete.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Role)> {
+        self.0.get().into_iter().flatten().map(|(name, role)| (*name, role))
+    }
+}
+
+/// The providers of a server block, complete once all its plugins are set up.
+pub(crate) type Providers = Vec<(String, Box<dyn Provider>)>;
+
+/// A server block's metadata, worked out on demand. Empty if the block has no `metadata`, or the name is not below its
+/// zones.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    pub(crate) zones: Arc<OnceLock<Vec<Name>>>,
+    pub(crate) providers: Arc<OnceLock<Providers>>,
+}
+
+impl Metadata {
+    /// Writes the value of a label such as `kubernetes/namespace` to `out`, if there is one.
+    pub fn value(&self, x: &Exchange, label: &str, out: &mut String) -> Option<()> {
+        let (plugin, rest) = label.split_once('/')?;
+        let name = &x.request().name;
+        self.zones.get()?.iter().find(|zone| name.is_below(zone))?;
+        let mut providers = self.providers.get()?.iter().filter(|(prefix, _)| prefix == plugin);
+        providers.find_map(|(_, provider)| provider.metadata(x, rest, out))
+    }
+
+    /// Whether the block has `metadata` at all.
+    pub fn is_on(&self) -> bool {
+        self.zones.get().is_some()
+    }
+
+    /// Calls `each` with every label that has a value for this exchange, with its value.
+    pub fn each(&self, x: &Exchange, each: &mut dyn FnMut(&str, &str)) {
+        let mut value = String::new();
+        for (prefix, provider) in self.providers.get().into_iter().flatten() {
+            provider.labels(&mut |label| {
+                let label = format!("{prefix}/{label}");
+                value.clear();
+                if self.value(x, &label, &mut value).is_some() {
+                    each(&label, &value);
+                }
+            });
+        }
+    }
+}

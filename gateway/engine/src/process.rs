@@ -1,0 +1,70 @@
+//! What plugins know of the process they run in, and may ask of it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::shutdown::{Stop, Stopper};
+
+/// The process, as plugins see it.
+#[derive(Debug)]
+pub struct Process {
+    /// Where the process keeps data over restarts.
+    pub data_dir: PathBuf,
+    /// The version text of the banner and of `version.bind`.
+    pub version: String,
+    /// How many threads serve queries.
+    pub workers: usize,
+    stopper: Stopper,
+    reload: Notify,
+    reloads: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl Process {
+    /// A running process, whose listeners have `grace` to drain.
+    pub fn new(data_dir: PathBuf, version: String, workers: usize, grace: Duration) -> Self {
+        Self {
+            data_dir,
+            version,
+            workers,
+            stopper: Stopper::new(grace),
+            reload: Notify::new(),
+            reloads: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// The process's shutdown, to bring about.
+    pub fn stopper(&self) -> &Stopper {
+        &self.stopper
+    }
+
+    /// The process's shutdown, to wait for.
+    pub fn stop(&self) -> Stop {
+        self.stopper.stop()
+    }
+
+    /// Asks for the configuration to be read again.
+    pub fn ask_reload(&self) {
+        self.reload.notify_one();
+    }
+
+    /// Resolves when somebody has asked for it.
+    pub async fn reload_asked(&self) {
+        self.reload.notified().await;
+    }
+
+    /// Notes how a reload ended.
+    pub fn note_reload(&self, good: bool) {
+        self.failed.store(!good, Ordering::Release);
+        self.reloads.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many reloads there were, good or bad, and whether the last one failed.
+    pub fn reloads(&self) -> (u64, bool) {
+        (self.reloads.load(Ordering::Acquire), self.failed.load(Ordering::Acquire))
+    }
+}

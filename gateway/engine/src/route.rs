@@ -1,0 +1,144 @@
+//! Which server block takes a query: by listener, longest zone, and view.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use foldhash::fast::FixedState;
+use wire::{class, rtype};
+
+use crate::exchange::{Exchange, Fault, Transport};
+use crate::live::Site;
+use crate::spec::ListenSpec;
+
+/// A listener's number, kept over reloads as long as the listener is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenerId(pub usize);
+
+/// What makes two listeners one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKey {
+    /// The transport.
+    pub transport: Transport,
+    /// The address to bind; none for all.
+    pub addr: Option<IpAddr>,
+    /// The port.
+    pub port: u16,
+}
+
+impl fmt::Display for GroupKey {
+    /// The `server` label of metrics: `dns://:53`, `tls://127.0.0.1:853`, `https://[::1]:443`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.transport {
+            Transport::Udp | Transport::Tcp => "dns",
+            Transport::Tls => "tls",
+            Transport::Https => "https",
+            Transport::Https3 => "https3",
+            Transport::Quic => "quic",
+            Transport::Grpc => "grpc",
+        };
+        match self.addr {
+            None => write!(f, "{scheme}://:{}", self.port),
+            Some(addr) => write!(f, "{scheme}://{}", SocketAddr::new(addr, self.port)),
+        }
+    }
+}
+
+/// A matched zone and listener of a server block: what the labels `server`, `zone` and `view` say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The listener.
+    pub server: String,
+    /// The zone, in presentation form with the last dot.
+    pub zone: String,
+    /// The view; empty without one.
+    pub view: String,
+}
+
+/// One listener (`dns` is UDP and TCP in one) with the zones that it serves.
+#[derive(Debug)]
+pub struct Group {
+    /// Its number.
+    pub id: ListenerId,
+    /// What makes it itself.
+    pub key: GroupKey,
+    /// What its blocks say of it.
+    pub spec: ListenSpec,
+    /// Which other classes than IN it lets in.
+    pub(crate) classes: Classes,
+    /// The blocks by zone, each with the number of its route.
+    zones: HashMap<Box<[u8]>, Vec<(usize, usize)>, FixedState>,
+    /// A bit for each length in octets, modulo 64, that a zone has: most suffixes need no look-up.
+    lengths: u64,
+}
+
+/// Which classes other than IN a listener lets into its chains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Classes {
+    /// CH, for `chaos`.
+    pub(crate) chaos: bool,
+    /// All of them, for `forward`.
+    pub(crate) all: bool,
+}
+
+impl Group {
+    /// A listener without zones.
+    pub(crate) fn new(id: ListenerId, key: GroupKey, spec: ListenSpec) -> Self {
+        Self { id, key, spec, classes: Classes::default(), zones: HashMap::default(), lengths: 0 }
+    }
+
+    /// Adds a block for a zone, behind those that the zone has.
+    pub(crate) fn add(&mut self, zone: &[u8], site: usize, route: usize) {
+        self.lengths |= 1 << (zone.len() % 64);
+        self.zones.entry(zone.into()).or_default().push((site, route));
+    }
+
+    /// The blocks of a zone.
+    pub(crate) fn sites(&self, zone: &[u8]) -> impl Iterator<Item = usize> {
+        self.zones.get(zone).into_iter().flatten().map(|(site, _)| *site)
+    }
+
+    /// The numbers of a block's routes for a zone.
+    pub(crate) fn numbers(&self, zone: &[u8], site: usize) -> impl Iterator<Item = usize> {
+        let blocks = self.zones.get(zone).into_iter().flatten();
+        blocks.filter(move |(own, _)| *own == site).map(|(_, route)| *route)
+    }
+
+    /// The zones, in wire form.
+    pub fn zones(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.keys().map(|zone| &**zone)
+    }
+
+    /// The block for the request in hand, and its route: the longest zone with a block that admits it. A DS query
+    /// for a zone's own name goes to the next zone above, since DS stands on the parent's side (RFC 4035 §3.1.4.1).
+    pub(crate) fn route(&self, sites: &[Site], x: &Exchange) -> Result<(usize, usize), Fault> {
+        let request = x.request();
+        let let_in = match request.class {
+            class::IN => true,
+            class::CH => self.classes.chaos || self.classes.all,
+            _ => self.classes.all,
+        };
+        if !let_in {
+            return Err(Fault::CLASS);
+        }
+        let mut apex = None;
+        for (depth, zone) in request.name.suffixes().enumerate() {
+            if self.lengths >> (zone.len() % 64) & 1 == 0 {
+                continue;
+            }
+            let Some(blocks) = self.zones.get(zone) else { continue };
+            let admitted =
+                |(site, _): &&(usize, usize)| sites[*site].views.iter().all(|view| view.admits(x));
+            let Some(found) = blocks.iter().find(admitted).copied() else { continue };
+            if sites[found.0].is_bare {
+                return Err(Fault::NO_PLUGINS);
+            }
+            if request.rtype == rtype::DS && depth == 0 && zone.len() > 1 {
+                apex = Some(found);
+                continue;
+            }
+            return Ok(found);
+        }
+        apex.ok_or(Fault::NO_ZONE)
+    }
+}

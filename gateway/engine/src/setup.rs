@@ -1,0 +1,367 @@
+//! A plugin's entry in the registry, and its set-up: its directives in, its parts out.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use config::{Diagnostic, Directive, Word};
+use foldhash::fast::FixedState;
+use wire::Name;
+
+use crate::admin::{Handler, Page};
+use crate::build::Origin;
+use crate::exchange::Transport;
+use crate::live::Link;
+use crate::plugin::{Metadata, Observer, Plugin, Provider, Providers, Role, Roles, View};
+use crate::process::Process;
+use crate::route::Classes;
+use crate::shutdown::Stop;
+use crate::spec::ListenSpec;
+
+/// A plugin's entry in the registry.
+#[derive(Debug)]
+pub struct Descriptor {
+    /// Its name in the Corefile.
+    pub name: &'static str,
+    /// Its documentation; the Corefiles in it are started by a test.
+    pub readme: &'static str,
+    /// Makes it from its directives.
+    pub setup: fn(&mut Setup<'_>) -> Result<(), Diagnostic>,
+}
+
+/// One key of a server block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockKey {
+    /// The zone.
+    pub zone: Name,
+    /// The transport; `dns://` is [`Transport::Udp`], and TCP with it.
+    pub transport: Transport,
+    /// The port.
+    pub port: u16,
+}
+
+/// Something that runs beside the queries.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Makes a task when the configuration goes live.
+pub(crate) type MakeTask = Box<dyn FnOnce(Stop) -> Task + Send>;
+
+/// Called when all plugins of a block are set up.
+type Later = Box<dyn FnOnce(&Roles) -> Result<(), Diagnostic>>;
+
+/// State that outlives a reload, by type and key. What the new configuration does not ask for goes with the old one.
+#[derive(Clone, Default)]
+pub(crate) struct Shared(Arc<Mutex<Kept>>);
+
+/// What is shared, by type and key.
+type Kept = HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>, FixedState>;
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// What is kept under `key`.
+    pub(crate) fn get<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.get(&(TypeId::of::<T>(), key.to_owned()))?).downcast().ok()
+    }
+
+    /// Keeps `value` under `key`.
+    fn put<T: Any + Send + Sync>(&self, key: &str, value: Arc<T>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert((TypeId::of::<T>(), key.to_owned()), value);
+    }
+}
+
+/// A server block under construction.
+#[derive(Default)]
+pub(crate) struct SiteBuilder {
+    pub(crate) chain: Vec<Link>,
+    pub(crate) observers: Vec<Box<dyn Observer>>,
+    pub(crate) providers: Providers,
+    pub(crate) views: Vec<Box<dyn View>>,
+    pub(crate) offered: Vec<(&'static str, Role)>,
+    pub(crate) metadata: Metadata,
+    pub(crate) metadata_zones: Option<Vec<Name>>,
+    pub(crate) roles: Roles,
+    pub(crate) listen: ListenSpec,
+    pub(crate) classes: Classes,
+    pub(crate) root: PathBuf,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) later: Vec<Later>,
+}
+
+/// A configuration under construction, beyond its blocks.
+#[derive(Default)]
+pub(crate) struct Whole {
+    pub(crate) lost: Vec<Box<dyn Observer>>,
+    pub(crate) pages: Vec<Page>,
+    pub(crate) tasks: Vec<(&'static str, MakeTask)>,
+    pub(crate) waits: Vec<Task>,
+    pub(crate) warnings: Vec<Diagnostic>,
+    pub(crate) lameduck: Duration,
+    pub(crate) shared: Shared,
+    pub(crate) debug: bool,
+    pub(crate) stacktrace: bool,
+}
+
+/// A plugin's set-up in one server block, called once with all its directives there.
+pub struct Setup<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) directives: &'a [&'a Directive],
+    pub(crate) block: &'a [Directive],
+    pub(crate) keys: &'a [BlockKey],
+    pub(crate) zones: &'a [Name],
+    pub(crate) site: &'a mut SiteBuilder,
+    pub(crate) whole: &'a mut Whole,
+    pub(crate) previous: Option<&'a Shared>,
+    pub(crate) process: &'a Arc<Process>,
+    pub(crate) origin: &'a Arc<Origin>,
+}
+
+impl fmt::Debug for Setup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Setup<'a> {
+    /// The first directive of this plugin in the block.
+    pub fn directive(&self) -> &'a Directive {
+        // Set-up is only called for plugins that the block has.
+        self.directives[0]
+    }
+
+    /// All directives of this plugin in the block, in order.
+    pub fn directives(&self) -> &'a [&'a Directive] {
+        self.directives
+    }
+
+    /// The only directive.
+    ///
+    /// # Errors
+    /// If there is a second one.
+    pub fn once(&self) -> Result<&'a Directive, Diagnostic> {
+        match self.directives {
+            [_, second, ..] => {
+                Err(second.name.wrong("this plugin can only be used once per Server Block"))
+            }
+            _ => Ok(self.directive()),
+        }
+    }
+
+    /// Whether the block has a directive `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.block.iter().any(|directive| directive.name.text == name)
+    }
+
+    /// The block's keys, CIDR keys taken apart.
+    pub fn keys(&self) -> &'a [BlockKey] {
+        self.keys
+    }
+
+    /// The block's zones, each once.
+    pub fn zones(&self) -> &'a [Name] {
+        self.zones
+    }
+
+    /// The zones that a plugin's ZONES arguments name: scheme and port are dropped, networks become reverse zones, words that
+    /// are no zones are passed over; without words the block's own.
+    pub fn zones_of(&self, words: &[Word]) -> Vec<Name> {
+        if words.is_empty() {
+            return self.zones.to_vec();
+        }
+        let mut zones: Vec<Name> = Vec::new();
+        for text in words.iter().flat_map(|word| zone_texts(&word.text)) {
+            zones.extend(Name::parse(&text).filter(|zone| !zones.contains(zone)));
+        }
+        zones
+    }
+
+    /// Appends `plugin` to the chain.
+    pub fn install(&mut self, plugin: impl Plugin) {
+        self.site.chain.push(Link { name: self.name, plugin: Box::new(plugin) });
+    }
+
+    /// Has `observer` see every exchange of the block.
+    pub fn observe(&mut self, observer: impl Observer) {
+        self.site.observers.push(Box::new(observer));
+    }
+
+    /// Has `observer` see every exchange that no block takes, unless a plugin of this name has asked for that already.
+    pub fn observe_lost(&mut self, make: impl FnOnce() -> Box<dyn Observer>) {
+        if self.whole.lost.is_empty() {
+            self.whole.lost.push(make());
+        }
+    }
+
+    /// Has `provider` answer for the metadata labels `<name>/…`.
+    pub fn provide(&mut self, provider: impl Provider) {
+        self.site.providers.push((self.name.to_owned(), Box::new(provider)));
+    }
+
+    /// Turns the block's metadata on for `zones`.
+    pub fn enable_metadata(&mut self, zones: Vec<Name>) {
+        self.site.metadata_zones = Some(zones);
+    }
+
+    /// The block's metadata, for later.
+    pub fn metadata(&self) -> Metadata {
+        self.site.metadata.clone()
+    }
+
+    /// Lets only what `view` admits into the block.
+    pub fn admit(&mut self, view: impl View) {
+        self.site.views.push(Box::new(view));
+    }
+
+    /// Offers `role` to the block's other plugins.
+    pub fn offer(&mut self, role: Role) {
+        self.site.offered.push((self.name, role));
+    }
+
+    /// What the block's plugins offer, complete when all are set up.
+    pub fn roles(&self) -> Roles {
+        self.site.roles.clone()
+    }
+
+    /// Calls `check` when all plugins of the block are set up: for what depends on the others.
+    pub fn later(&mut self, check: impl FnOnce(&Roles) -> Result<(), Diagnostic> + 'static) {
+        self.site.later.push(Box::new(check));
+    }
+
+    /// State under `key` that other blocks and the next configuration share: found if there, else made. The key says
+    /// everything that the state depends on.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn share<T: Any + Send + Sync>(
+        &mut self,
+        key: &str,
+        make: impl FnOnce() -> Result<Arc<T>, Diagnostic>,
+    ) -> Result<Arc<T>, Diagnostic> {
+        if let Some(known) = self.whole.shared.get(key) {
+            return Ok(known);
+        }
+        let made = match self.previous.and_then(|previous| previous.get(key)) {
+            Some(kept) => kept,
+            None => make()?,
+        };
+        self.whole.shared.put(key, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Runs a task beside the queries, from when the configuration goes live until it is replaced or the process
+    /// stops, whichever [`Stop`] says first.
+    pub fn task<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        run: impl FnOnce(Stop) -> F + Send + 'static,
+    ) {
+        self.whole.tasks.push((self.name, Box::new(move |stop| Box::pin(run(stop)))));
+    }
+
+    /// Has the configuration wait for `ready`, together with all that others wait for, before it serves.
+    pub fn before_serving(&mut self, ready: impl Future<Output = ()> + Send + 'static) {
+        self.whole.waits.push(Box::pin(ready));
+    }
+
+    /// Answers HTTP requests for `path` at an admin listener.
+    pub fn admin(&mut self, addr: std::net::SocketAddr, path: &str, handler: Arc<dyn Handler>) {
+        let page = Page { addr, path: path.to_owned(), plugin: self.name, handler };
+        self.whole.pages.push(page);
+    }
+
+    /// The admin pages so far, over all blocks.
+    pub fn pages(&self) -> &[Page] {
+        &self.whole.pages
+    }
+
+    /// What the block says of its listeners.
+    pub fn listener(&mut self) -> &mut ListenSpec {
+        &mut self.site.listen
+    }
+
+    /// Lets class CH into the chains of the block's listeners.
+    pub fn allow_chaos(&mut self) {
+        self.site.classes.chaos = true;
+    }
+
+    /// Lets every class into the chains of the block's listeners.
+    pub fn allow_classes(&mut self) {
+        self.site.classes.all = true;
+    }
+
+    /// Bounds how long a query of the block may take.
+    pub fn deadline(&mut self, timeout: Duration) {
+        self.site.timeout = Some(timeout);
+    }
+
+    /// Has the process go on serving for so long after it was told to stop.
+    pub fn lameduck(&mut self, duration: Duration) {
+        self.whole.lameduck = self.whole.lameduck.max(duration);
+    }
+
+    /// Turns debug logging on and the recovery from panics off, for the whole process.
+    pub fn debug(&mut self) {
+        self.whole.debug = true;
+    }
+
+    /// Has a caught panic's place logged.
+    pub fn stacktrace(&mut self) {
+        self.whole.stacktrace = true;
+    }
+
+    /// The directory that relative file arguments start from (`root`).
+    pub fn root(&self) -> &Path {
+        &self.site.root
+    }
+
+    /// Sets that directory.
+    pub fn set_root(&mut self, root: PathBuf) {
+        self.site.root = root;
+    }
+
+    /// `file` seen from the root.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.site.root.join(file)
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Arc<Process> {
+        self.process
+    }
+
+    /// The files that the configuration was read from.
+    pub fn origin(&self) -> &Arc<Origin> {
+        self.origin
+    }
+
+    /// Says something that does not stop the start.
+    pub fn warn(&mut self, warning: Diagnostic) {
+        self.whole.warnings.push(warning);
+    }
+}
+
+/// The zones that one ZONES argument names, in presentation form; none if it is no zone.
+fn zone_texts(text: &str) -> Vec<String> {
+    let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
+    if let Ok(zones) = config::value::cidr_zones(bare) {
+        return zones;
+    }
+    let bare = match bare.rsplit_once(':') {
+        Some((zone, port)) if port.parse::<u16>().is_ok() => zone,
+        _ => bare,
+    };
+    match config::value::cidr_zones(bare) {
+        Ok(zones) => zones,
+        Err(_) => config::value::fqdn(bare).into_iter().collect(),
+    }
+}

@@ -1,0 +1,241 @@
+//! The chain's rules, by small plugins of the tests' own.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wire::rtype::{A, CNAME};
+use wire::{Name, Section, rcode};
+
+use crate::testing::Bench;
+use crate::{Carry, Descriptor, End, Exchange, Fault, Observer, Plugin, Setup, Step, View, Work};
+
+/// Renames `alias.test` to `real.test` and back.
+#[derive(Debug)]
+struct Rename;
+
+impl Plugin for Rename {
+    fn query(&self, x: &mut Exchange) -> Step {
+        if x.request().name.to_string() != "alias.test." {
+            return Step::Next;
+        }
+        x.request_mut().name = Name::parse("real.test").unwrap();
+        Step::WRAP
+    }
+
+    fn answer(&self, x: &mut Exchange, _: Carry) -> Step {
+        let (real, alias) = (Name::parse("real.test").unwrap(), Name::parse("alias.test").unwrap());
+        x.answer_mut().rename(real.wire(), alias.wire());
+        x.request_mut().name = alias;
+        Step::Next
+    }
+}
+
+/// Tries the name, then `second.<name>`, then gives the first outcome.
+#[derive(Debug)]
+struct Again;
+
+impl Plugin for Again {
+    fn answer(&self, x: &mut Exchange, Carry(tried): Carry) -> Step {
+        if x.answer().rcode != rcode::NXDOMAIN || tried > 0 {
+            return Step::Next;
+        }
+        let name = x.request().name.child(b"second").unwrap();
+        x.again(name, Carry(1))
+    }
+}
+
+/// Answers by name: see the table in `query`.
+#[derive(Debug)]
+struct Answers;
+
+impl Plugin for Answers {
+    fn query(&self, x: &mut Exchange) -> Step {
+        let name = x.request().name.clone();
+        match &*name.to_string() {
+            "cname.test." => return x.ask(&Name::parse("real.test").unwrap(), A, Carry(7)),
+            "loop.test." => return x.ask(&Name::parse("loop.test").unwrap(), A, Carry(7)),
+            "slow.test." => return Step::Wait(Carry(9)),
+            "panic.test." => panic!("on purpose"),
+            "slowpanic.test." => return Step::WAIT,
+            "drop.test." => return Step::Drop,
+            "fail.test." => return x.fail(Fault::servfail("on purpose"), "with detail"),
+            "spin.test." => return Step::Wrap(Carry(1)),
+            "real.test." | "second.other.test." => {
+                x.answer_mut().a(&name, 30, [198, 51, 100, 1].into())
+            }
+            "past.test." => return Step::Next,
+            _ => x.answer_mut().rcode = rcode::NXDOMAIN,
+        }
+        Step::Done
+    }
+
+    fn answer(&self, _: &mut Exchange, carry: Carry) -> Step {
+        Step::Wrap(carry)
+    }
+
+    fn asked(&self, x: &mut Exchange, carry: Carry) -> Step {
+        assert_eq!(carry, Carry(7));
+        let (sub, _, end) = x.sub();
+        let (target, end) = (sub.name.clone(), end);
+        let owner = x.request().name.clone();
+        if end != Some(End::Answered) {
+            return Step::Fail(Fault::TOO_DEEP);
+        }
+        x.answer_mut().push(Section::Answer, owner.wire(), CNAME, 30, target.wire());
+        x.graft();
+        Step::Done
+    }
+
+    fn work<'a>(&'a self, x: &'a mut Exchange, carry: Carry) -> Work<'a> {
+        Box::pin(async move {
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            assert_eq!(carry, Carry(9), "slowpanic.test");
+            let name = x.request().name.clone();
+            x.answer_mut().a(&name, 5, [198, 51, 100, 9].into());
+            Step::Done
+        })
+    }
+}
+
+/// Counts what it sees in the block's shared counter.
+#[derive(Debug)]
+struct Counting(Arc<AtomicUsize>);
+
+impl Observer for Counting {
+    fn sent(&self, _: &Exchange, _: End, _: &[u8]) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Admits clients from port 40001.
+#[derive(Debug)]
+struct OnlyPort;
+
+impl View for OnlyPort {
+    fn name(&self) -> &str {
+        "odd"
+    }
+
+    fn admits(&self, x: &Exchange) -> bool {
+        x.query.peer.port() == 40001
+    }
+}
+
+/// Makes a registry entry.
+macro_rules! plugin {
+    ($static:ident, $name:literal, $setup:expr) => {
+        static $static: Descriptor = Descriptor { name: $name, readme: "", setup: $setup };
+    };
+}
+
+plugin!(COUNT, "count", |setup: &mut Setup<'_>| {
+    let counter = setup.share("count", || Ok(Arc::new(AtomicUsize::new(0))))?;
+    setup.observe(Counting(counter));
+    Ok(())
+});
+plugin!(RENAME, "rename", |setup: &mut Setup<'_>| {
+    setup.install(Rename);
+    Ok(())
+});
+plugin!(AGAIN, "again", |setup: &mut Setup<'_>| {
+    setup.once()?;
+    setup.install(Again);
+    Ok(())
+});
+plugin!(ANSWERS, "answers", |setup: &mut Setup<'_>| {
+    setup.install(Answers);
+    Ok(())
+});
+plugin!(CANCEL, "cancel", |setup: &mut Setup<'_>| {
+    setup.deadline(setup.directive().words().duration()?);
+    Ok(())
+});
+plugin!(ODD, "odd", |setup: &mut Setup<'_>| {
+    setup.admit(OnlyPort);
+    Ok(())
+});
+
+/// The registry of these tests.
+static PLUGINS: &[&Descriptor] = &[&CANCEL, &COUNT, &RENAME, &AGAIN, &ANSWERS, &ODD];
+
+#[test]
+fn the_order_is_the_registrys_and_plugins_put_back_what_they_change() {
+    let bench = Bench::new(PLUGINS, "test {\n answers\n rename\n again\n}\n");
+    for (line, want) in [
+        ("real.test", "NOERROR rd | real.test. 30 A 198.51.100.1"),
+        ("alias.test", "NOERROR rd | alias.test. 30 A 198.51.100.1"),
+        ("other.test", "NOERROR rd | second.other.test. 30 A 198.51.100.1"),
+        (
+            "cname.test",
+            "NOERROR rd | cname.test. 30 CNAME real.test.; real.test. 30 A 198.51.100.1",
+        ),
+        ("none.test +norec", "NXDOMAIN"),
+        ("loop.test", "SERVFAIL rd"),
+        ("fail.test", "SERVFAIL rd"),
+        ("past.test", "SERVFAIL rd"),
+        ("spin.test", "SERVFAIL rd"),
+        ("panic.test", "SERVFAIL rd"),
+        ("real.test", "NOERROR rd | real.test. 30 A 198.51.100.1"),
+        ("drop.test", "(none)"),
+        ("elsewhere", "REFUSED rd"),
+        ("elsewhere +edns", "REFUSED rd | EDE 20 no server block for the name"),
+        ("real.test CH A", "REFUSED rd"),
+    ] {
+        assert_eq!(bench.now(line), want, "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_waits_holds_up_nobody_and_a_deadline_ends_it() {
+    let bench = Bench::new(PLUGINS, "test {\n answers\n}\n");
+    assert_eq!(bench.ask("slow.test").await, "NOERROR rd | slow.test. 5 A 198.51.100.9");
+    assert_eq!(bench.ask("slowpanic.test").await, "SERVFAIL rd");
+    let bench = Bench::new(PLUGINS, "test {\n cancel 100ms\n answers\n}\n");
+    assert_eq!(bench.ask("slow.test").await, "SERVFAIL rd");
+}
+
+#[tokio::test(start_paused = true)]
+async fn exchanges_under_way_outlive_a_reload_and_shared_state_survives_it() {
+    let mut bench = Bench::new(PLUGINS, "test {\n count\n answers\n}\n");
+    let mut x = bench.exchange("slow.test");
+    let mut out = Vec::new();
+    let crate::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) else {
+        panic!("did not wait")
+    };
+    bench.reload("test {\n count\n}\n").unwrap();
+    assert_eq!(bench.now("real.test"), "SERVFAIL rd");
+    live.complete(&mut x, &mut out).await;
+    assert_eq!(crate::testing::show(&out), "NOERROR rd | slow.test. 5 A 198.51.100.9");
+    let wrong = bench.reload("test {\n cuont\n}\n").unwrap_err();
+    assert_eq!(wrong[0].what, "Unknown directive 'cuont'");
+    assert_eq!(wrong[0].help.as_deref(), Some("did you mean 'count'?"));
+    bench.reload("test {\n count\n answers\n}\n").unwrap();
+    bench.now("real.test");
+    let counter = bench.gateway.live().shared.get::<AtomicUsize>("count").unwrap();
+    assert_eq!(counter.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn blocks_are_found_by_longest_zone_view_and_parent_for_ds() {
+    let corefile = "test {\n answers\n odd\n}\ntest {\n rename\n answers\n}\nreal.test {\n count\n}\nbare.test {\n}\n";
+    let mut bench = Bench::new(PLUGINS, corefile);
+    assert_eq!(bench.now("alias.test"), "NOERROR rd | alias.test. 30 A 198.51.100.1");
+    assert_eq!(bench.now("real.test"), "SERVFAIL rd");
+    assert_eq!(bench.now("real.test DS"), "NOERROR rd | real.test. 30 A 198.51.100.1");
+    assert_eq!(bench.now("x.bare.test"), "REFUSED rd");
+    bench.peer.set_port(40001);
+    assert_eq!(bench.now("alias.test"), "NXDOMAIN rd");
+}
+
+#[test]
+fn a_wrong_corefile_says_all_that_is_wrong() {
+    let text =
+        Bench::refused(PLUGINS, "test {\n again\n again\n nonsense\n}\ntest {\n answers\n}\n");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(
+        text.contains("plugin/again: 'again' this plugin can only be used once per Server Block"),
+        "{text}"
+    );
+    assert!(text.contains("cannot serve dns://:53 for test. - it is already defined"), "{text}");
+}

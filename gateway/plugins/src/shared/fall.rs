@@ -1,0 +1,34 @@
+//! `fallthrough [ZONES…]`: which names go on to the next plugin when this one has nothing.
+
+use config::{Diagnostic, Words};
+use engine::Setup;
+use wire::Name;
+
+use super::zones::Zones;
+
+/// The names that fall through; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fall(Zones);
+
+impl Fall {
+    /// Reads the words behind `fallthrough`: zones, or none for all names.
+    ///
+    /// # Errors
+    /// None today; the signature is that of a property.
+    pub fn read(setup: &Setup<'_>, words: &mut Words<'_>) -> Result<Self, Diagnostic> {
+        Ok(match words.rest() {
+            [] => Self(Zones::new([Name::ROOT])),
+            zones => Self(Zones::new(setup.zones_of(zones))),
+        })
+    }
+
+    /// Falls through for these zones.
+    pub fn new(zones: Zones) -> Self {
+        Self(zones)
+    }
+
+    /// Whether `name` falls through.
+    pub fn through(&self, name: &Name) -> bool {
+        self.0.has(name)
+    }
+}

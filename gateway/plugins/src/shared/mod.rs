@@ -1,0 +1,5 @@
+//! What several plugins need.
+
+pub mod fall;
+pub mod response;
+pub mod zones;
