@@ -72,7 +72,7 @@ const WIDTH: usize = 160;
 /// Cuts the part of a line that holds `span` characters from `column`, without control characters, and draws the carets below it.
 fn excerpt(line: &str, column: u32, span: usize) -> (String, String) {
     let line = line.trim_start_matches('\u{feff}').trim_end_matches('\r');
-    let before = (column as usize).saturating_sub(1);
+    let before = (column as usize).saturating_sub(1).min(line.chars().count());
     let skipped = if before < WIDTH / 2 { 0 } else { before - WIDTH / 4 };
     let shown: String = line
         .chars()
@@ -100,3 +100,6 @@ impl fmt::Display for Diagnostic {
 }
 
 impl std::error::Error for Diagnostic {}
+
+#[cfg(test)]
+mod tests;

@@ -211,3 +211,6 @@ impl<'a> Words<'a> {
         if self.block_read.get() { Ok(()) } else { self.line.no_block() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,3 +42,6 @@ impl Directive {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
