@@ -1,1 +1,37 @@
-//! Kubernetes: connections, watches, and the compact store they fill.
+//! Kubernetes clusters as a data structure: connections and watches fill a compact store, which readers look names up in.
+//!
+//! The crate knows no DNS messages. A [`Store`] is read by parts of names in wire form (`\x03web\x04shop`), filled by a
+//! [`Writer`] from [`Event`]s, and neither does I/O; [`from_yaml`] makes events from manifests.
+
+#[cfg(test)]
+mod tests;
+
+mod arena;
+mod content;
+mod document;
+mod intern;
+mod manifests;
+mod object;
+mod pack;
+mod probe;
+mod reader;
+mod resolve;
+mod selector;
+mod slab;
+mod store;
+mod yaml;
+
+pub use manifests::{from_yaml, store_from_yaml};
+pub use object::{
+    Endpoint, Event, Import, ImportKind, Key, Kind, Meta, Object, Place, Pod, Port, Protocol,
+    Service, ServiceKind, Slice,
+};
+pub use pack::{Address, Ips, PortRef, Ports};
+pub use probe::{Probe, Quiet, State};
+pub use reader::{Balancer, EndpointRef, EndpointsIter, ImportRef, PodRef, Reader, ServiceRef};
+pub use selector::{Selector, SelectorError};
+pub use store::{Freshness, Keep, Store, Writer};
+pub use yaml::Problem;
+
+/// The target of log lines, by which operators know the plugin that they configure.
+const LOG: &str = "plugin/kubernetes";

@@ -1,0 +1,58 @@
+//! Records by number, in chunks that never move, so that growth copies nothing.
+
+/// Bits of a number that count within a chunk.
+const BITS: u32 = 9;
+/// Records of a chunk.
+const CHUNK: usize = 1 << BITS;
+
+/// Records by number, used again after they are freed.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    /// The chunks, each [`CHUNK`] long.
+    chunks: Vec<Box<[T]>>,
+    /// Numbers in use so far, freed ones included.
+    len: u32,
+    /// Numbers that are free.
+    free: Vec<u32>,
+}
+
+impl<T: Copy + Default> Slab<T> {
+    /// Makes a slab of nothing.
+    pub(crate) const fn new() -> Self {
+        Self { chunks: Vec::new(), len: 0, free: Vec::new() }
+    }
+
+    /// Stores a record and gives its number.
+    pub(crate) fn put(&mut self, record: T) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.len += 1;
+            self.len - 1
+        });
+        if number as usize >> BITS == self.chunks.len() {
+            self.chunks.push(vec![T::default(); CHUNK].into());
+        }
+        *self.at(number) = record;
+        number
+    }
+
+    /// Gives a record by a number that [`Self::put`] gave.
+    pub(crate) fn get(&self, number: u32) -> &T {
+        &self.chunks[number as usize >> BITS][number as usize & (CHUNK - 1)]
+    }
+
+    /// Gives a record to change.
+    pub(crate) fn at(&mut self, number: u32) -> &mut T {
+        &mut self.chunks[number as usize >> BITS][number as usize & (CHUNK - 1)]
+    }
+
+    /// Frees a number; its record becomes the default.
+    pub(crate) fn free(&mut self, number: u32) {
+        *self.at(number) = T::default();
+        self.free.push(number);
+    }
+
+    /// Gives one more than the highest number ever in use.
+    pub(crate) const fn end(&self) -> u32 {
+        self.len
+    }
+}

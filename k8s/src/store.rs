@@ -1,0 +1,481 @@
+//! The store of one watch set: one writer, any number of readers, and no I/O.
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock, RwLockWriteGuard,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    content::{Change, Content, IMPORTED, MORE, PREFIXED, Packed, SELECTOR, THERE, kind_flags},
+    object::{Event, Import, ImportKind, Key, Kind, Object, Pod, Service, ServiceKind, Slice},
+    pack,
+    probe::{Probe, State},
+    reader::Reader,
+};
+
+/// Objects that a sweep looks at under one lock.
+const STEP: u32 = 512;
+
+/// What a store is to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Keep {
+    /// Namespaces to expose; all if empty. Services, imports and slices of others are not kept at all.
+    pub namespaces: Vec<String>,
+    /// EndpointSlices.
+    pub endpoints: bool,
+    /// Pods, with names and addresses.
+    pub pods: bool,
+    /// ServiceImports and the slices of imported services.
+    pub multicluster: bool,
+    /// The names of the Pods behind endpoints.
+    pub pod_names: bool,
+    /// The labels of Pods.
+    pub pod_labels: bool,
+    /// The topology zones of endpoints.
+    pub zones: bool,
+}
+
+impl Keep {
+    /// Says whether objects of a kind are held.
+    pub const fn holds(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Namespaces | Kind::Services => true,
+            Kind::Slices => self.endpoints,
+            Kind::Pods => self.pods,
+            Kind::Imports => self.multicluster,
+            Kind::ImportSlices => self.multicluster && self.endpoints,
+        }
+    }
+}
+
+/// How one kind is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freshness {
+    /// The kind.
+    pub kind: Kind,
+    /// What its watch does.
+    pub state: State,
+    /// Whether a list of it has been complete.
+    pub listed: bool,
+    /// How many objects of it there are.
+    pub objects: usize,
+    /// When the source was last heard of, in Unix seconds; 0 if never.
+    pub heard: u64,
+}
+
+/// The state of a kind, where readers see it without the lock.
+#[derive(Debug, Default)]
+struct Status {
+    /// What its watch does, as a number of [`State`].
+    state: AtomicU8,
+    /// Whether a list has been complete.
+    listed: AtomicBool,
+    /// Objects.
+    objects: AtomicUsize,
+    /// When the source was last heard of.
+    heard: AtomicU64,
+}
+
+/// What the handles of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The tables.
+    pub(crate) content: RwLock<Content>,
+    /// Unix seconds of the zone's last change.
+    serial: AtomicU32,
+    /// Unix seconds of the last change of external addresses.
+    external: AtomicU32,
+    /// Changes so far.
+    version: AtomicU64,
+    /// The kinds, by [`Kind::index`].
+    kinds: [Status; 6],
+    /// What is held.
+    keep: Keep,
+}
+
+/// A handle to read a watch set's store by. Clones are cheap and read the same store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// The store.
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Store {
+    /// Takes the read lock for one look-up or a batch of them. Writers wait for it: hold it briefly.
+    pub fn read(&self) -> Reader<'_> {
+        Reader { content: self.shared.content.read().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Says whether answers may be given: namespaces, services and (where held) slices have been listed, and the other
+    /// kinds have too or can not be. [`Self::listed`] tells of one kind.
+    pub fn synced(&self) -> bool {
+        Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind)).all(|kind| {
+            self.listed(kind)
+                || (!matches!(kind, Kind::Namespaces | Kind::Services | Kind::Slices)
+                    && matches!(self.state(kind), State::Forbidden | State::Absent))
+        })
+    }
+
+    /// Says whether a list of the kind has been complete, now or earlier.
+    pub fn listed(&self, kind: Kind) -> bool {
+        self.shared.kinds[kind.index()].listed.load(Relaxed)
+    }
+
+    /// Says what the watch of a kind does.
+    pub fn state(&self, kind: Kind) -> State {
+        State::from_number(self.shared.kinds[kind.index()].state.load(Relaxed))
+    }
+
+    /// Gives the Unix time of the last change that a zone's serial tells (addresses, ports, names), in seconds; 0
+    /// before the first.
+    pub fn serial(&self) -> u32 {
+        self.shared.serial.load(Relaxed)
+    }
+
+    /// Gives the Unix time of the last change of external addresses, in seconds; 0 before the first.
+    pub fn external_serial(&self) -> u32 {
+        self.shared.external.load(Relaxed)
+    }
+
+    /// Counts changes: two equal numbers mean equal content.
+    pub fn version(&self) -> u64 {
+        self.shared.version.load(Relaxed)
+    }
+
+    /// Gives how each held kind is doing.
+    pub fn freshness(&self) -> impl Iterator<Item = Freshness> + '_ {
+        Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind)).map(|kind| {
+            let status = &self.shared.kinds[kind.index()];
+            Freshness {
+                kind,
+                state: self.state(kind),
+                listed: self.listed(kind),
+                objects: status.objects.load(Relaxed),
+                heard: status.heard.load(Relaxed),
+            }
+        })
+    }
+
+    /// Says what the store holds.
+    pub fn keep(&self) -> &Keep {
+        &self.shared.keep
+    }
+
+    /// Notes what the watch of a kind does.
+    pub(crate) fn set_state(&self, kind: Kind, state: State) {
+        self.shared.kinds[kind.index()].state.store(state as u8, Relaxed);
+    }
+
+    /// Notes that the source of a kind was heard of.
+    pub(crate) fn hear(&self, kind: Kind) {
+        self.shared.kinds[kind.index()].heard.store(unix_time().0, Relaxed);
+    }
+}
+
+/// Changes a store. There is one of it.
+#[derive(Debug)]
+pub struct Writer {
+    /// The store.
+    store: Store,
+    /// Is told of latencies and counts.
+    probe: Arc<dyn Probe>,
+    /// The number of the list under way, by kind; objects carry it.
+    lists: [u8; 6],
+    /// Packed bytes of the object at hand.
+    blob: Vec<u8>,
+    /// Packed ports of it.
+    ports: Vec<u8>,
+    /// Its packed name alone.
+    blank: Vec<u8>,
+}
+
+impl Writer {
+    /// Makes an empty store and its writer.
+    pub fn new(keep: Keep, probe: Arc<dyn Probe>) -> (Self, Store) {
+        let shared = Shared {
+            content: RwLock::new(Content::new(keep.namespaces.clone())),
+            serial: AtomicU32::new(0),
+            external: AtomicU32::new(0),
+            version: AtomicU64::new(0),
+            kinds: Default::default(),
+            keep,
+        };
+        let store = Store { shared: Arc::new(shared) };
+        let writer = Self {
+            store: store.clone(),
+            probe,
+            lists: [0; 6],
+            blob: Vec::new(),
+            ports: Vec::new(),
+            blank: Vec::new(),
+        };
+        (writer, store)
+    }
+
+    /// Gives the store.
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Makes the store agree with an event. Objects of a kind that is not held are passed over.
+    pub fn apply(&mut self, event: &Event<'_>) {
+        let change = match event {
+            Event::Restart(kind) => {
+                self.restart(*kind);
+                return;
+            }
+            Event::Synced(kind) => {
+                self.sweep(*kind);
+                return;
+            }
+            Event::Apply(object) if !self.store.keep().holds(object.kind()) => return,
+            Event::Delete(key) if !self.store.keep().holds(key.kind) => return,
+            Event::Apply(object)
+                if !named(object.meta().namespace.as_bytes(), object.meta().name.as_bytes()) =>
+            {
+                log::warn!(
+                    target: crate::LOG,
+                    "{} {:?} in namespace {:?} has no usable name and is passed over",
+                    object.kind(), object.meta().name, object.meta().namespace
+                );
+                return;
+            }
+            Event::Apply(Object::Namespace(meta)) => {
+                let seen = self.lists[Kind::Namespaces.index()];
+                self.lock().set_space(meta.name.as_bytes(), seen)
+            }
+            Event::Apply(Object::Service(service)) => self.service(service),
+            Event::Apply(Object::Import(import)) => self.import(import),
+            Event::Apply(Object::Slice(slice)) => self.slice(slice, false),
+            Event::Apply(Object::ImportSlice(slice)) => self.slice(slice, true),
+            Event::Apply(Object::Pod(pod)) => self.pod(pod),
+            Event::Delete(key) => self.delete(key),
+        };
+        let kind = match event {
+            Event::Apply(object) => object.kind(),
+            Event::Delete(key) => key.kind,
+            Event::Restart(kind) | Event::Synced(kind) => *kind,
+        };
+        self.note(kind, change);
+    }
+
+    /// Takes the write lock.
+    fn lock(&self) -> RwLockWriteGuard<'_, Content> {
+        self.store.shared.content.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells readers without the lock what a change did.
+    fn note(&self, kind: Kind, change: Change) {
+        if !change.seen {
+            return;
+        }
+        let shared = &self.store.shared;
+        let now = u32::try_from(unix_time().0).unwrap_or(u32::MAX);
+        if change.serial {
+            shared.serial.store(now, Relaxed);
+        }
+        if change.external {
+            shared.external.store(now, Relaxed);
+        }
+        shared.version.fetch_add(1, Relaxed);
+        let count = self.store.read().content.counts[kind.index()];
+        if shared.kinds[kind.index()].objects.swap(count, Relaxed) != count {
+            self.probe.objects(kind, count);
+        }
+    }
+
+    /// Says whether objects of this namespace are kept.
+    fn wants(&self, namespace: &str) -> bool {
+        let exposed = &self.store.keep().namespaces;
+        exposed.is_empty() || exposed.iter().any(|other| other == namespace)
+    }
+
+    /// Sets a service.
+    fn service(&mut self, service: &Service<'_>) -> Change {
+        if !self.wants(&service.meta.namespace) {
+            return Change::NONE;
+        }
+        self.blob.clear();
+        let more = pack::put_service(&mut self.blob, service);
+        self.ports.clear();
+        pack::put_ports(&mut self.ports, &service.ports);
+        let flags = THERE
+            | kind_flags(service.kind)
+            | if more { MORE } else { 0 }
+            | if service.selector { SELECTOR } else { 0 };
+        self.record(
+            false,
+            (&service.meta.namespace, &service.meta.name),
+            flags,
+            service.meta.version,
+        )
+    }
+
+    /// Sets an imported service.
+    fn import(&mut self, import: &Import<'_>) -> Change {
+        if !self.wants(&import.meta.namespace) {
+            return Change::NONE;
+        }
+        self.blob.clear();
+        pack::put_text(&mut self.blob, import.meta.name.as_bytes());
+        pack::put_ips(&mut self.blob, &import.ips);
+        self.ports.clear();
+        pack::put_ports(&mut self.ports, &import.ports);
+        let kind = match import.kind {
+            ImportKind::ClusterSetIp => ServiceKind::ClusterIp,
+            ImportKind::Headless => ServiceKind::Headless,
+        };
+        self.record(
+            true,
+            (&import.meta.namespace, &import.meta.name),
+            THERE | kind_flags(kind),
+            import.meta.version,
+        )
+    }
+
+    /// Sets the record that has been packed.
+    fn record(&self, imported: bool, key: (&str, &str), flags: u8, version: u64) -> Change {
+        let kind = if imported { Kind::Imports } else { Kind::Services };
+        let seen = self.lists[kind.index()];
+        let packed = Packed { blob: &self.blob, ports: &self.ports, version, flags, seen };
+        self.lock().set_record(imported, (key.0.as_bytes(), key.1.as_bytes()), &packed)
+    }
+
+    /// Sets a slice, or removes one that names no service any more.
+    fn slice(&mut self, slice: &Slice<'_>, imported: bool) -> Change {
+        if !self.wants(&slice.meta.namespace) {
+            return Change::NONE;
+        }
+        let kind = if imported { Kind::ImportSlices } else { Kind::Slices };
+        let (namespace, name) = (&*slice.meta.namespace, &*slice.meta.name);
+        if !named(b"", slice.service.as_bytes()) {
+            return self.delete(&Key { kind, namespace: namespace.into(), name: name.into() });
+        }
+        let tail = name.strip_prefix(&*slice.service);
+        let (zones, pods) = (self.store.keep().zones, self.store.keep().pod_names);
+        self.blob.clear();
+        pack::put_slice(
+            &mut self.blob,
+            tail.unwrap_or(name).as_bytes(),
+            &slice.endpoints,
+            zones,
+            pods,
+        );
+        self.ports.clear();
+        pack::put_ports(&mut self.ports, &slice.ports);
+        self.blank.clear();
+        pack::put_text(&mut self.blank, slice.service.as_bytes());
+        pack::put_ips(&mut self.blank, &[]);
+        let packed = Packed {
+            blob: &self.blob,
+            ports: &self.ports,
+            version: slice.meta.version,
+            flags: THERE
+                | if tail.is_some() { PREFIXED } else { 0 }
+                | if imported { IMPORTED } else { 0 },
+            seen: self.lists[kind.index()],
+        };
+        let (change, service, selector) = self.lock().set_bundle(
+            (namespace.as_bytes(), name.as_bytes()),
+            (slice.service.as_bytes(), &self.blank),
+            slice.cluster.as_bytes(),
+            &packed,
+        );
+        if change.seen && !imported && self.store.listed(kind) && !slice.triggered.is_empty() {
+            self.programmed(&slice.triggered, service, selector);
+        }
+        change
+    }
+
+    /// Tells how long a change of endpoints took to get here.
+    fn programmed(&self, triggered: &str, service: ServiceKind, selector: bool) {
+        let Ok(then) = triggered.parse::<k8s_openapi::jiff::Timestamp>() else {
+            return;
+        };
+        let (seconds, nanoseconds) = unix_time();
+        let passed =
+            seconds as f64 + f64::from(nanoseconds) / 1e9 - then.as_nanosecond() as f64 / 1e9;
+        let kind = match (service, selector) {
+            (ServiceKind::ClusterIp, _) => "cluster_ip",
+            (ServiceKind::Headless, true) => "headless_with_selector",
+            (ServiceKind::Headless, false) => "headless_without_selector",
+            (ServiceKind::ExternalName, _) => return,
+        };
+        // Clocks of two machines: a negative latency means nothing but drift.
+        self.probe.programmed(kind, passed.max(0.0));
+    }
+
+    /// Sets a pod.
+    fn pod(&mut self, pod: &Pod<'_>) -> Change {
+        self.blob.clear();
+        pack::put_pod(&mut self.blob, pod, self.store.keep().pod_labels);
+        let seen = self.lists[Kind::Pods.index()];
+        let key = (pod.meta.namespace.as_bytes(), pod.meta.name.as_bytes());
+        self.lock().set_pod(key, &self.blob, pod.terminating, seen)
+    }
+
+    /// Removes an object by its name.
+    fn delete(&self, key: &Key<'_>) -> Change {
+        let mut content = self.lock();
+        let name = key.name.as_bytes();
+        let space = if key.kind == Kind::Namespaces { name } else { key.namespace.as_bytes() };
+        let Some(space) = content.spaces.find(space) else {
+            return Change::NONE;
+        };
+        match key.kind {
+            Kind::Namespaces => content.remove_space(space),
+            Kind::Services | Kind::Imports => {
+                let imported = key.kind == Kind::Imports;
+                content
+                    .find(imported, space, name)
+                    .map_or(Change::NONE, |number| content.remove_record(imported, number))
+            }
+            Kind::Slices | Kind::ImportSlices => content
+                .find_bundle(key.kind == Kind::ImportSlices, space, name)
+                .map_or(Change::NONE, |number| content.remove_bundle(number)),
+            Kind::Pods => content
+                .find_pod(space, name)
+                .map_or(Change::NONE, |number| content.remove_pod(number)),
+        }
+    }
+
+    /// Begins a list: objects get a new number, by which the sweep knows those that the list did not name.
+    fn restart(&mut self, kind: Kind) {
+        let list = self.lists[kind.index()].checked_add(1).unwrap_or_else(|| {
+            self.lock().forget_lists(kind);
+            1
+        });
+        self.lists[kind.index()] = list;
+    }
+
+    /// Ends a list: removes what it did not name, in bounded steps between which readers have their turn.
+    fn sweep(&self, kind: Kind) {
+        let seen = self.lists[kind.index()];
+        let end = self.lock().end(kind);
+        let mut from = 0;
+        while from < end {
+            let to = end.min(from + STEP);
+            let mut content = self.lock();
+            let change = (from..to)
+                .fold(Change::NONE, |change, number| change.and(content.sweep(kind, number, seen)));
+            drop(content);
+            self.note(kind, change);
+            from = to;
+        }
+        self.store.shared.kinds[kind.index()].listed.store(true, Relaxed);
+    }
+}
+
+/// Says whether an object can be kept under these names: DNS labels for namespaces, at most a DNS name for the rest.
+fn named(namespace: &[u8], name: &[u8]) -> bool {
+    namespace.len() <= 63 && !name.is_empty() && name.len() <= 253
+}
+
+/// Gives the time: Unix seconds and nanoseconds.
+pub(crate) fn unix_time() -> (u64, u32) {
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (passed.as_secs(), passed.subsec_nanos())
+}

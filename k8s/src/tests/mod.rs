@@ -1,0 +1,4 @@
+//! Tests of the crate's parts together.
+
+mod store;
+mod yaml;
