@@ -136,8 +136,8 @@ fn blocks_have_braces_or_none() {
         ("cf.subblock in a block", ". {\n a {\n  b {\n   c\n  }\n  d\n }\n}", ". [a {b {c}; d}]"),
         (
             "cf.subblock: names of lines are free",
-            ". {\n hosts {\n  192.0.2.1 a b\n }\n}",
-            ". [hosts {192.0.2.1 a b}]",
+            ". {\n hosts {\n  203.0.113.1 a b\n }\n}",
+            ". [hosts {203.0.113.1 a b}]",
         ),
         ("a block without keys is left out", "{\n a\n}\nb.test {\n c\n}", "b.test. [c]"),
     ]);
@@ -280,7 +280,7 @@ fn variables_are_filled_in() {
 #[test]
 fn imports_are_put_in_their_place() {
     let files = [
-        ("etc/common.conf", "hosts {\n 192.0.2.1 a\n}\n"),
+        ("etc/common.conf", "hosts {\n 203.0.113.1 a\n}\n"),
         ("etc/words.conf", "c d\ne"),
         ("etc/keys.txt", "k1.test k2.test"),
         ("etc/conf.d/20-b.conf", "b.test {\n import ../nested/one.conf\n}"),
@@ -295,7 +295,7 @@ fn imports_are_put_in_their_place() {
         ("/abs/x.conf", "abs"),
     ];
     let table = [
-        ("cf.import.file", ". {\n a\n import common.conf\n b\n}", ". [a; hosts {192.0.2.1 a}; b]"),
+        ("cf.import.file", ". {\n a\n import common.conf\n b\n}", ". [a; hosts {203.0.113.1 a}; b]"),
         (
             "cf.import.file: in a block",
             ". {\n a {\n  b\n  import words.conf\n  f\n }\n}",
