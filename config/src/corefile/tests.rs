@@ -295,7 +295,11 @@ fn imports_are_put_in_their_place() {
         ("/abs/x.conf", "abs"),
     ];
     let table = [
-        ("cf.import.file", ". {\n a\n import common.conf\n b\n}", ". [a; hosts {203.0.113.1 a}; b]"),
+        (
+            "cf.import.file",
+            ". {\n a\n import common.conf\n b\n}",
+            ". [a; hosts {203.0.113.1 a}; b]",
+        ),
         (
             "cf.import.file: in a block",
             ". {\n a {\n  b\n  import words.conf\n  f\n }\n}",
