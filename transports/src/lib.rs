@@ -1,1 +1,13 @@
 //! Front-ends that clients ask, the upstream side, and the admin listeners.
+
+mod framing;
+pub mod front;
+pub mod limits;
+mod socket;
+mod tcp;
+mod udp;
+pub mod workers;
+
+pub use front::{BindError, Fronts};
+pub use limits::{Bounds, Limits};
+pub use workers::Workers;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use wire::{Answer, Bad, Flags, Name, Parts, Reply, Request, Section, rcode};
+use wire::{Answer, Bad, Flags, Name, Parts, Reply, Request, Section, option, rcode};
 
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
@@ -68,6 +68,8 @@ pub struct Query {
     pub received: Instant,
     /// Where the parts of `wire` lie.
     pub parts: Parts,
+    /// How long the connection may be idle, told to those who ask (RFC 7828); none for datagrams.
+    pub keepalive: Option<Duration>,
 }
 
 /// Why nothing was written, and what the client is told.
@@ -215,6 +217,7 @@ impl Exchange {
                 listener,
                 received: crate::spec::now(),
                 parts: Parts::default(),
+                keepalive: None,
             },
             deadline: None,
             resume: Step::Next,
@@ -453,7 +456,19 @@ impl Exchange {
             // The first message of a stream; the listener asks for the others.
             stream.next(&mut self.frames[0].answer);
         }
+        self.tell_keepalive();
         self.encode(limit, 0, out);
+    }
+
+    /// Tells a client that asks how long its connection may be idle, in units of 100 ms (RFC 7828 §3.2.2).
+    fn tell_keepalive(&mut self) {
+        let frame = &mut self.frames[0];
+        if let Some(idle) = self.query.keepalive
+            && frame.request.edns.options.get(option::KEEPALIVE).is_some()
+        {
+            let units = u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX);
+            frame.answer.options.push(option::KEEPALIVE, &units.to_be_bytes());
+        }
     }
 
     /// Appends a bare reply with `code`.

@@ -1,0 +1,287 @@
+//! Plain DNS over UDP (RFC 1035 §4.2.1): batched receive, replies from the address that was asked (RFC 2181 §4), replies to one
+//! peer merged by segmentation offload, no task and no wait for what can be answered at once.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use engine::{Exchange, Gateway, ListenerId, Live, Served, Stage, Stop, Transport};
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use crate::limits::Limits;
+
+/// The room for what one receive gives: as much as receive offload may join.
+const RECEIVE: usize = 65536;
+
+/// How many batches are taken before other tasks of the thread get their turn.
+const TURN: usize = 8;
+
+/// How many exchanges that have waited are kept for later ones.
+const POOL: usize = 256;
+
+/// One socket at work.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    shared: Arc<Socket>,
+    gateway: Arc<Gateway>,
+    listener: ListenerId,
+    local: SocketAddr,
+    limits: Arc<Limits>,
+}
+
+/// What exchanges that wait share with the loop.
+#[derive(Debug)]
+struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    waiting: AtomicUsize,
+    #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into tasks")]
+    pool: Mutex<Vec<Box<Exchange>>>,
+}
+
+/// Where a reply goes: the peer as the socket knows it, and the address that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Path {
+    peer: SocketAddr,
+    asked: Option<IpAddr>,
+}
+
+/// A reply in the batch's buffer.
+#[derive(Clone, Debug)]
+struct Ready {
+    path: Path,
+    bytes: Range<usize>,
+}
+
+impl Udp {
+    /// Takes over a bound socket; to be called in the runtime that will run it.
+    pub(crate) fn new(
+        socket: std::net::UdpSocket,
+        gateway: Arc<Gateway>,
+        listener: ListenerId,
+        limits: Arc<Limits>,
+    ) -> io::Result<Self> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let local = socket.local_addr()?;
+        let shared = Socket {
+            socket: UdpSocket::from_std(socket)?,
+            state,
+            waiting: AtomicUsize::new(0),
+            pool: Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared), gateway, listener, local, limits })
+    }
+
+    /// Serves until `stop` says to drain; then answers what has come already.
+    pub(crate) async fn run(self, mut stop: Stop) {
+        let mut buffers = vec![0u8; RECEIVE * BATCH_SIZE];
+        let mut x = Exchange::new(self.listener, Transport::Udp, self.local);
+        let mut out = Vec::with_capacity(16 << 10);
+        let mut ready = Vec::with_capacity(BATCH_SIZE);
+        let mut draining = false;
+        while !draining {
+            tokio::select! {
+                () = stop.reached(Stage::Draining) => draining = true,
+                // An error here would come back from the receive, which says what it is.
+                _ = self.shared.socket.readable() => {}
+            }
+            for _ in 0..TURN {
+                match self.batch(&mut buffers, &mut x, &mut out, &mut ready) {
+                    Ok(()) => self.flush(&out, &ready).await,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // An ICMP error of an earlier reply, or an interrupted call: nothing of ours is broken.
+                    Err(error) => log::debug!("receiving on {}: {error}", self.local),
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        let grace = tokio::time::Instant::now() + stop.grace;
+        while self.shared.waiting.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < grace
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Receives what is there, answers what can be answered at once into `out`, and hands the rest to tasks.
+    fn batch(
+        &self,
+        buffers: &mut [u8],
+        x: &mut Box<Exchange>,
+        out: &mut Vec<u8>,
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<()> {
+        let mut metas = [RecvMeta::default(); BATCH_SIZE];
+        let count = self.shared.socket.try_io(Interest::READABLE, || {
+            let mut chunks = buffers.chunks_mut(RECEIVE).map(IoSliceMut::new);
+            let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+                std::array::from_fn(|_| chunks.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
+            self.shared.state.recv(UdpSockRef::from(&self.shared.socket), &mut slices, &mut metas)
+        })?;
+        let now = Instant::now();
+        out.clear();
+        ready.clear();
+        for (meta, buffer) in metas[..count].iter().zip(buffers.chunks(RECEIVE)) {
+            // A source of datagrams without content or stride cannot be split, and asks nothing.
+            let joined = buffer.get(..meta.len).unwrap_or_default();
+            for datagram in joined.chunks(meta.stride.max(1)) {
+                self.datagram(datagram, meta, now, x, out, ready);
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves one datagram.
+    fn datagram(
+        &self,
+        datagram: &[u8],
+        meta: &RecvMeta,
+        now: Instant,
+        x: &mut Box<Exchange>,
+        out: &mut Vec<u8>,
+        ready: &mut Vec<Ready>,
+    ) {
+        let path = Path { peer: meta.addr, asked: meta.dst_ip };
+        x.query.wire.clear();
+        x.query.wire.extend_from_slice(datagram);
+        x.query.peer = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
+        let asked = meta.dst_ip.unwrap_or_else(|| self.local.ip());
+        x.query.local = SocketAddr::new(asked.to_canonical(), self.local.port());
+        x.query.received = now;
+        let start = out.len();
+        match self.gateway.serve(x, out) {
+            Served::Now if out.len() > start => ready.push(Ready { path, bytes: start..out.len() }),
+            Served::Now => {}
+            Served::Later(live) => self.wait(x, live, path),
+        }
+    }
+
+    /// Hands the exchange to a task and takes another, unless too many wait.
+    fn wait(&self, x: &mut Box<Exchange>, live: Arc<Live>, path: Path) {
+        if self.shared.waiting.fetch_add(1, Ordering::AcqRel) >= self.limits.bounds.waiting {
+            self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+            self.limits.waiting_full.increment(1);
+            return;
+        }
+        let fresh = self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let fresh =
+            fresh.unwrap_or_else(|| Exchange::new(self.listener, Transport::Udp, self.local));
+        let waiting = std::mem::replace(x, fresh);
+        let guard = Waiting(Arc::clone(&self.shared));
+        tokio::spawn(async move { guard.finish(waiting, live, path).await });
+    }
+
+    /// Sends the replies of a batch; those in a row for one peer, of equal length but for the last, in one call.
+    async fn flush(&self, out: &[u8], ready: &[Ready]) {
+        let most = self.shared.state.max_gso_segments();
+        let mut rest = ready;
+        while let Some((first, _)) = rest.split_first() {
+            let size = first.bytes.len();
+            let mut run = 1;
+            while run < rest.len().min(most)
+                && rest[run].path == first.path
+                && rest[run - 1].bytes.len() == size
+                && rest[run].bytes.len() <= size
+                && rest[run].bytes.end - first.bytes.start <= usize::from(u16::MAX) - 64
+            {
+                run += 1;
+            }
+            let (now, later) = rest.split_at(run);
+            let end = now.last().map_or(first.bytes.end, |last| last.bytes.end);
+            let segment = (run > 1).then_some(size);
+            let sent = self.shared.send(first.path, &out[first.bytes.start..end], segment).await;
+            if run > 1 && sent.is_err() {
+                for one in now {
+                    self.shared.reply(one.path, &out[one.bytes.clone()]).await;
+                }
+            } else if let Err(error) = sent {
+                self.shared.explain(first.path, &out[first.bytes.clone()], &error).await;
+            }
+            rest = later;
+        }
+    }
+}
+
+/// One exchange that waits, counted.
+struct Waiting(Arc<Socket>);
+
+impl Waiting {
+    /// Sees the exchange through and sends its reply.
+    async fn finish(self, mut x: Box<Exchange>, live: Arc<Live>, path: Path) {
+        let mut out = Vec::new();
+        live.complete(&mut x, &mut out).await;
+        drop(live);
+        if !out.is_empty() {
+            self.0.reply(path, &out).await;
+        }
+        let mut pool = self.0.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if pool.len() < POOL {
+            pool.push(x);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Socket {
+    /// Sends one reply; a failure concerns its client alone.
+    async fn reply(&self, path: Path, bytes: &[u8]) {
+        if let Err(error) = self.send(path, bytes, None).await {
+            self.explain(path, bytes, &error).await;
+        }
+    }
+
+    /// Sends `bytes`, in segments of a size if one is given; waits while the socket is full.
+    async fn send(&self, path: Path, bytes: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: path.peer,
+            ecn: None,
+            contents: bytes,
+            segment_size,
+            src_ip: path.asked,
+        };
+        loop {
+            let sent = self.socket.try_io(Interest::WRITABLE, || {
+                self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+            });
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.socket.writable().await?
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Turns a reply that the path cannot carry into one that sends the client to TCP (RFC 9715 §3.1).
+    async fn explain(&self, path: Path, bytes: &[u8], error: &io::Error) {
+        const EMSGSIZE: i32 = rustix::io::Errno::MSGSIZE.raw_os_error();
+        if error.raw_os_error() != Some(EMSGSIZE) {
+            log::debug!("replying to {}: {error}", path.peer);
+            return;
+        }
+        if let Some(short) = cut(bytes)
+            && let Err(error) = self.send(path, &short, None).await
+        {
+            log::debug!("replying to {}: {error}", path.peer);
+        }
+    }
+}
+
+/// Header and question of a reply, with TC set.
+fn cut(reply: &[u8]) -> Option<Vec<u8>> {
+    let (head, rest) = reply.split_first_chunk::<12>()?;
+    let question = if head[5] == 0 { 0 } else { wire::Name::span(rest)? + 4 };
+    let mut short = reply.get(..12 + question)?.to_vec();
+    short[2] |= 0x02;
+    short[6..12].fill(0);
+    Some(short)
+}
