@@ -4,6 +4,7 @@ pub mod corefile;
 pub mod diagnostic;
 pub mod directive;
 pub mod props;
+pub mod settings;
 pub mod value;
 pub mod word;
 
@@ -11,4 +12,5 @@ pub use corefile::{Block, Corefile, Key, Scheme};
 pub use diagnostic::Diagnostic;
 pub use directive::{Directive, Words};
 pub use props::Prop;
+pub use settings::Settings;
 pub use word::{Place, Word};

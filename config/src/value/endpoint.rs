@@ -45,7 +45,7 @@ impl std::error::Error for EndpointError {}
 impl Endpoint {
     /// Its port, or that of its scheme.
     pub fn port_or_default(&self) -> u16 {
-        self.port.or(self.scheme.default_port()).unwrap_or(53)
+        self.port.or_else(|| self.scheme.default_port()).unwrap_or(53)
     }
 }
 
