@@ -556,6 +556,18 @@ fn malformed_text_neither_panics_nor_runs_away() {
         }
         let _outcome: Result<_, _> = read(&text, &[("etc/a", "import a"), ("etc/import", "{")]);
     }
+    // A right text with one sign taken out, doubled, or replaced by each sign of the grammar.
+    let right = "\u{feff}(s) {\n a \"b\\\"\" {$ZONE}\n}\na.test:53,\n10.0.0.0/15 {\r\n import s # c\n x {\n  y\n }\n}\n";
+    assert!(read(right, &[]).is_ok());
+    let signs: Vec<char> = right.chars().collect();
+    for at in 0..signs.len() {
+        for put in ["", "{", "}", "\"", "\n", "#", "\\", "\u{0}", "\u{fc}", "{$SELF}", "aa"] {
+            let text: String = signs[..at].iter().collect::<String>()
+                + put
+                + &signs[at + 1..].iter().collect::<String>();
+            let _outcome: Result<_, _> = read(&text, &[]);
+        }
+    }
     let junk = "\u{fffd}\u{0}{\"\\}\n#".repeat(10_000);
     assert!(read(&junk, &[]).is_err());
     assert_eq!(read(&"} ".repeat(1_000), &[]).expect_err("braces").len(), 100);
