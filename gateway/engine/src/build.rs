@@ -382,6 +382,9 @@ fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagno
         log::error!("a server block was completed twice");
     }
     builder.observers.iter_mut().for_each(|observer| observer.routes(&routes));
+    if builder.routes.0.set(routes).is_err() {
+        log::error!("a server block was completed twice");
+    }
     Site {
         is_bare: builder.chain.is_empty() && builder.observers.is_empty() && !has_metadata,
         chain: builder.chain.into(),
@@ -389,7 +392,7 @@ fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagno
         views: builder.views.into(),
         metadata: builder.metadata,
         roles,
-        routes,
+        routes: builder.routes,
         timeout: builder.timeout,
     }
 }

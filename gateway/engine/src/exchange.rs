@@ -140,6 +140,8 @@ pub(crate) struct Frame {
     /// The answer set aside with [`Exchange::swap_aside`].
     aside: Answer,
     pub(crate) site: usize,
+    /// The matched zone and listener, among those of the block.
+    pub(crate) route: usize,
     pub(crate) at: usize,
     pub(crate) next: usize,
     pub(crate) end: Option<End>,
@@ -155,6 +157,7 @@ impl Frame {
             answer: Answer::default(),
             aside: Answer::default(),
             site: 0,
+            route: 0,
             at: 0,
             next: 0,
             end: None,
@@ -167,6 +170,7 @@ impl Frame {
     fn reset(&mut self) {
         self.answer.flags = self.request.flags.only(Flags::RD.with(Flags::CD));
         self.answer.clear();
+        self.route = 0;
         self.at = 0;
         self.next = 0;
         self.end = None;
@@ -185,8 +189,6 @@ pub struct Exchange {
     pub(crate) frames: Vec<Frame>,
     pub(crate) depth: usize,
     pub(crate) hooks: u32,
-    /// The matched zone and block, among those of the client's server block.
-    pub(crate) route: usize,
     pub(crate) answered_by: &'static str,
     #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into tasks")]
     pub(crate) forks: Vec<Box<Self>>,
@@ -224,7 +226,6 @@ impl Exchange {
             frames: vec![Frame::new()],
             depth: 0,
             hooks: 0,
-            route: 0,
             answered_by: "",
             forks: Vec::new(),
             stream: None,
@@ -240,7 +241,6 @@ impl Exchange {
         self.resume = Step::Next;
         self.deadline = None;
         self.answered_by = "";
-        self.route = 0;
         self.stream = None;
         self.forks.clear();
         self.detail.clear();
@@ -330,9 +330,10 @@ impl Exchange {
         self.answered_by
     }
 
-    /// The index of the matched zone and listener among the block's own, as [`crate::Observer::routes`] lists them.
+    /// The index of the matched zone and listener among the block's own, as [`crate::Observer::routes`] lists them; of
+    /// a nested query those of the block that it is in.
     pub fn route(&self) -> usize {
-        self.route
+        self.top().route
     }
 
     /// Goes down the chain behind this plugin once more, with another name; `answer` is called again with `carry`.
@@ -384,11 +385,11 @@ impl Exchange {
         fork.query.received = self.query.received;
         fork.query.wire.extend_from_slice(&self.query.wire);
         fork.query.parts = self.query.parts;
-        fork.route = self.route;
         let (own, frame) = (self.top(), &mut fork.frames[0]);
         frame.request.copy_from(&own.request);
         frame.reset();
         frame.site = own.site;
+        frame.route = own.route;
         frame.at = own.at;
         frame.next = own.at + 1;
         frame.wraps.push((own.at, carry));

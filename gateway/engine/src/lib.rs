@@ -26,7 +26,7 @@ pub use plugin::{
     Stream, Transfer, View, Work,
 };
 pub use process::Process;
-pub use route::{Group, GroupKey, ListenerId, Route};
+pub use route::{Group, GroupKey, ListenerId, Route, Routes};
 pub use setup::{BlockKey, Descriptor, Setup, Task};
 pub use shutdown::{Stage, Stop, Stopper};
 pub use spec::{ListenSpec, Timeouts};

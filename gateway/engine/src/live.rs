@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
 use crate::gateway::Common;
 use crate::plugin::{Metadata, Observer, Plugin, Roles, Step, View};
-use crate::route::{Group, ListenerId, Route};
+use crate::route::{Group, ListenerId, Routes};
 use crate::setup::Shared;
 use crate::shutdown::Stopper;
 
@@ -39,7 +39,7 @@ pub struct Site {
     /// What its plugins offer to one another.
     pub roles: Roles,
     /// Its zones and listeners, as metrics name them.
-    pub routes: Box<[Route]>,
+    pub routes: Routes,
     /// How long a query may take (`cancel`).
     pub timeout: Option<Duration>,
     /// Whether it has no plugin that takes part in a query: all are refused.
@@ -100,13 +100,13 @@ impl Live {
         let (site, route) = match self.route(x) {
             Ok(found) => found,
             Err(fault) => {
-                x.route = usize::MAX;
+                x.top_mut().route = usize::MAX;
                 self.lost.iter().for_each(|observer| observer.received(x));
                 return Progress::Finished(End::Failed(fault));
             }
         };
-        x.top_mut().site = site;
-        x.route = route;
+        let frame = x.top_mut();
+        (frame.site, frame.route) = (site, route);
         let site = &self.sites[site];
         if let Some(timeout) = site.timeout {
             x.deadline = x.query.received.checked_add(timeout);
@@ -235,7 +235,7 @@ impl Live {
         let start = out.len();
         x.reply(end, limit, out);
         let message = out.get(start..).unwrap_or_default();
-        let observers = match x.route {
+        let observers = match x.top().route {
             usize::MAX => &*self.lost,
             _ => &*self.sites[x.top().site].observers,
         };
@@ -275,7 +275,7 @@ impl Live {
         let (deep, found) = (x.depth > MAX_DEPTH, self.route(x));
         let frame = x.top_mut();
         match found {
-            Ok((site, _)) if !deep => frame.site = site,
+            Ok((site, route)) if !deep => (frame.site, frame.route) = (site, route),
             Ok(_) => frame.end = Some(End::Failed(Fault::TOO_DEEP)),
             Err(fault) => frame.end = Some(End::Failed(fault)),
         }

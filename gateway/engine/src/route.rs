@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::FixedState;
 use wire::{class, rtype};
@@ -53,6 +54,22 @@ pub struct Route {
     pub zone: String,
     /// The view; empty without one.
     pub view: String,
+}
+
+/// The routes of a server block, complete once all its plugins are set up.
+#[derive(Clone, Debug, Default)]
+pub struct Routes(pub(crate) Arc<OnceLock<Box<[Route]>>>);
+
+impl Routes {
+    /// All of them; none before the block is complete.
+    pub fn all(&self) -> &[Route] {
+        self.0.get().map(|all| &**all).unwrap_or_default()
+    }
+
+    /// The one that the request in hand came by.
+    pub fn of(&self, x: &Exchange) -> Option<&Route> {
+        self.all().get(x.route())
+    }
 }
 
 /// One listener (`dns` is UDP and TCP in one) with the zones that it serves.

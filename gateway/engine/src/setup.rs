@@ -19,7 +19,7 @@ use crate::exchange::Transport;
 use crate::live::Link;
 use crate::plugin::{Metadata, Observer, Plugin, Provider, Providers, Role, Roles, View};
 use crate::process::Process;
-use crate::route::Classes;
+use crate::route::{Classes, Routes};
 use crate::shutdown::Stop;
 use crate::spec::ListenSpec;
 
@@ -92,6 +92,7 @@ pub(crate) struct SiteBuilder {
     pub(crate) metadata: Metadata,
     pub(crate) metadata_zones: Option<Vec<Name>>,
     pub(crate) roles: Roles,
+    pub(crate) routes: Routes,
     pub(crate) listen: ListenSpec,
     pub(crate) classes: Classes,
     pub(crate) root: PathBuf,
@@ -231,6 +232,11 @@ impl<'a> Setup<'a> {
     /// What the block's plugins offer, complete when all are set up.
     pub fn roles(&self) -> Roles {
         self.site.roles.clone()
+    }
+
+    /// The block's routes, for the labels of metrics; complete when all its plugins are set up.
+    pub fn routes(&self) -> Routes {
+        self.site.routes.clone()
     }
 
     /// Calls `check` when all plugins of the block are set up: for what depends on the others.

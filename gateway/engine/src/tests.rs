@@ -8,7 +8,9 @@ use wire::rtype::{A, CNAME};
 use wire::{Name, Section, rcode};
 
 use crate::testing::Bench;
-use crate::{Carry, Descriptor, End, Exchange, Fault, Observer, Plugin, Setup, Step, View, Work};
+use crate::{
+    Carry, Descriptor, End, Exchange, Fault, Observer, Plugin, Routes, Setup, Step, View, Work,
+};
 
 /// Renames `alias.test` to `real.test` and back.
 #[derive(Debug)]
@@ -147,6 +149,33 @@ plugin!(ANSWERS, "answers", |setup: &mut Setup<'_>| {
     setup.install(Answers);
     Ok(())
 });
+/// Answers with the zone label of the block it is in; `far.test` with that of `near.other`'s block.
+#[derive(Debug)]
+struct Place(Routes);
+
+impl Plugin for Place {
+    fn query(&self, x: &mut Exchange) -> Step {
+        let name = x.request().name.clone();
+        if name.to_string() == "far.test." {
+            return x.ask(&Name::parse("near.other").unwrap(), A, Carry::NONE);
+        }
+        self.asked(x, Carry::NONE)
+    }
+
+    fn asked(&self, x: &mut Exchange, _: Carry) -> Step {
+        if x.request().name.to_string() == "far.test." {
+            x.graft();
+        }
+        let (name, zone) = (x.request().name.clone(), self.0.of(x).unwrap().zone.clone());
+        x.answer_mut().txt(&name, 1, 0, zone.as_bytes());
+        Step::Done
+    }
+}
+
+plugin!(PLACE, "place", |setup: &mut Setup<'_>| {
+    setup.install(Place(setup.routes()));
+    Ok(())
+});
 plugin!(CANCEL, "cancel", |setup: &mut Setup<'_>| {
     setup.deadline(setup.directive().words().duration()?);
     Ok(())
@@ -157,7 +186,7 @@ plugin!(ODD, "odd", |setup: &mut Setup<'_>| {
 });
 
 /// The registry of these tests.
-static PLUGINS: &[&Descriptor] = &[&CANCEL, &COUNT, &RENAME, &AGAIN, &ANSWERS, &ODD];
+static PLUGINS: &[&Descriptor] = &[&CANCEL, &COUNT, &RENAME, &AGAIN, &ANSWERS, &ODD, &PLACE];
 
 #[test]
 fn the_order_is_the_registrys_and_plugins_put_back_what_they_change() {
@@ -238,4 +267,15 @@ fn a_wrong_corefile_says_all_that_is_wrong() {
         "{text}"
     );
     assert!(text.contains("cannot serve dns://:53 for test. - it is already defined"), "{text}");
+}
+
+#[test]
+fn a_nested_query_has_the_route_of_the_block_it_is_in() {
+    let bench =
+        Bench::new(PLUGINS, "a.test test {\n place\n}\nb.other c.other other {\n place\n}\n");
+    assert_eq!(bench.now("x.a.test"), "NOERROR rd | x.a.test. 0 TXT \"a.test.\"");
+    assert_eq!(
+        bench.now("far.test"),
+        "NOERROR rd | near.other. 0 TXT \"other.\"; far.test. 0 TXT \"test.\"",
+    );
 }
