@@ -444,8 +444,10 @@ impl Exchange {
         match end {
             End::Silent => return,
             End::Failed(fault) => {
+                // What is there since the fault are options of the way up (NSID); everything else is the fault's own.
                 let answer = &mut self.frames[0].answer;
-                answer.clear();
+                answer.flags = answer.flags.only(Flags::RD.with(Flags::CD));
+                answer.clear_records();
                 answer.rcode = fault.rcode;
                 if let Some(code) = fault.ede {
                     answer.options.push_ede(code, fault.why);
@@ -500,6 +502,7 @@ impl Exchange {
         self.stream = None;
         self.forks.clear();
         self.frames[0].wraps.clear();
+        self.frames[0].answer.clear();
     }
 
     /// The run of the chain that is now working.

@@ -138,7 +138,10 @@ impl Live {
                         x.answered_by = link.map_or("", |link| link.name);
                     }
                 }
-                Step::Fail(fault) => frame.end = Some(End::Failed(fault)),
+                Step::Fail(fault) => {
+                    frame.answer.clear();
+                    frame.end = Some(End::Failed(fault));
+                }
                 Step::Drop => frame.end = Some(End::Silent),
                 Step::Ask => self.enter(x),
                 Step::Wait(carry) => {

@@ -3,7 +3,8 @@
 //! # Rules of the chain
 //! 1. On the way up a plugin sees the request it left. Whoever changes the request puts it back in `answer`.
 //! 2. [`Step::Next`] in `answer` leaves the outcome as it is; [`Step::Done`] replaces a fault; [`Step::Fail`] replaces
-//!    an answer; [`Step::Wrap`] turns round and goes down again.
+//!    an answer, of which nothing is left; [`Step::Wrap`] turns round and goes down again. What a plugin writes on the way
+//!    up after a fault is not sent, but for EDNS options.
 //! 3. `answer` hooks are called for faults and silence too; those that only care for answers begin with one line
 //!    that says so ([`Exchange::end`]).
 //! 4. A deadline ends in [`Fault::TIMEOUT`](crate::Fault::TIMEOUT) through the response phase, so log, metrics and

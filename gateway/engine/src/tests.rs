@@ -61,6 +61,11 @@ impl Plugin for Answers {
             "panic.test." => panic!("on purpose"),
             "slowpanic.test." => return Step::WAIT,
             "drop.test." => return Step::Drop,
+            "half.test." => {
+                x.answer_mut().a(&name, 30, [198, 51, 100, 1].into());
+                x.answer_mut().options.push(65001, b"left");
+                return Step::Fail(Fault::servfail("half way"));
+            }
             "fail.test." => return x.fail(Fault::servfail("on purpose"), "with detail"),
             "spin.test." => return Step::Wrap(Carry(1)),
             "real.test." | "second.other.test." => {
@@ -124,6 +129,18 @@ impl View for OnlyPort {
     }
 }
 
+/// Adds an option to every reply, and a flag.
+#[derive(Debug)]
+struct Mark;
+
+impl Plugin for Mark {
+    fn answer(&self, x: &mut Exchange, _: Carry) -> Step {
+        x.answer_mut().options.push(65002, b"mark");
+        x.answer_mut().set_authoritative(true);
+        Step::Next
+    }
+}
+
 /// Makes a registry entry.
 macro_rules! plugin {
     ($static:ident, $name:literal, $setup:expr) => {
@@ -172,6 +189,10 @@ impl Plugin for Place {
     }
 }
 
+plugin!(MARK, "mark", |setup: &mut Setup<'_>| {
+    setup.install(Mark);
+    Ok(())
+});
 plugin!(PLACE, "place", |setup: &mut Setup<'_>| {
     setup.install(Place(setup.routes()));
     Ok(())
@@ -186,7 +207,7 @@ plugin!(ODD, "odd", |setup: &mut Setup<'_>| {
 });
 
 /// The registry of these tests.
-static PLUGINS: &[&Descriptor] = &[&CANCEL, &COUNT, &RENAME, &AGAIN, &ANSWERS, &ODD, &PLACE];
+static PLUGINS: &[&Descriptor] = &[&CANCEL, &COUNT, &MARK, &RENAME, &AGAIN, &ANSWERS, &ODD, &PLACE];
 
 #[test]
 fn the_order_is_the_registrys_and_plugins_put_back_what_they_change() {
@@ -278,4 +299,19 @@ fn a_nested_query_has_the_route_of_the_block_it_is_in() {
         bench.now("far.test"),
         "NOERROR rd | near.other. 0 TXT \"other.\"; far.test. 0 TXT \"test.\"",
     );
+}
+
+#[test]
+fn a_fault_leaves_nothing_of_the_answer_but_takes_options_on_the_way_up() {
+    let bench = Bench::new(PLUGINS, "test {\n mark\n answers\n}\n");
+    let marked = "OPT 65002 6d61726b";
+    for (line, want) in [
+        ("half.test +edns", format!("SERVFAIL rd | {marked}")),
+        ("fail.test +edns", format!("SERVFAIL rd | {marked}")),
+        ("panic.test +edns", "SERVFAIL rd".to_owned()),
+        ("half.test", "SERVFAIL rd".to_owned()),
+        ("none.test +edns", format!("NXDOMAIN aa rd | {marked}")),
+    ] {
+        assert_eq!(bench.now(line), want, "{line}");
+    }
 }
