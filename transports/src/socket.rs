@@ -1,24 +1,25 @@
 //! Listening sockets with their options.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use engine::BindAddr;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// The receive and send buffer asked for, in octets; the kernel may give less.
 const BUFFER: usize = 4 << 20;
 
 /// The addresses to try for `addr`: all addresses of both families on one socket, else those of IPv4 alone.
-fn candidates(addr: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
+fn candidates(addr: Option<BindAddr>, port: u16) -> Vec<SocketAddr> {
     match addr {
-        Some(addr) => vec![SocketAddr::new(addr, port)],
+        Some(addr) => vec![addr.at(port)],
         None => vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()],
     }
 }
 
 /// Binds, trying IPv4 alone where the machine has no IPv6.
 fn bind(
-    addr: Option<IpAddr>,
+    addr: Option<BindAddr>,
     port: u16,
     open: impl Fn(SocketAddr) -> io::Result<Socket>,
 ) -> io::Result<Socket> {
@@ -55,7 +56,7 @@ fn shared(addr: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<Socket
 }
 
 /// A UDP socket bound to `addr` (all addresses if none) and `port`.
-pub(crate) fn udp(addr: Option<IpAddr>, port: u16) -> io::Result<std::net::UdpSocket> {
+pub(crate) fn udp(addr: Option<BindAddr>, port: u16) -> io::Result<std::net::UdpSocket> {
     let socket = bind(addr, port, |addr| {
         let socket = shared(addr, Type::DGRAM, Protocol::UDP)?;
         socket.bind(&addr.into())?;
@@ -71,7 +72,7 @@ pub(crate) fn udp(addr: Option<IpAddr>, port: u16) -> io::Result<std::net::UdpSo
 }
 
 /// A TCP listener bound to `addr` (all addresses if none) and `port`.
-pub(crate) fn tcp(addr: Option<IpAddr>, port: u16) -> io::Result<std::net::TcpListener> {
+pub(crate) fn tcp(addr: Option<BindAddr>, port: u16) -> io::Result<std::net::TcpListener> {
     let socket = bind(addr, port, |addr| {
         let socket = shared(addr, Type::STREAM, Protocol::TCP)?;
         // Connections of a process before that linger must not keep the port from us.

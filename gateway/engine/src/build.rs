@@ -1,7 +1,6 @@
 //! From a parsed Corefile to a [`Live`] configuration.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use crate::process::Process;
 use crate::route::{Group, GroupKey, ListenerId, Route};
 use crate::setup::{BlockKey, Descriptor, MakeTask, Setup, SiteBuilder, Task, Whole};
 use crate::shutdown::{Stop, Stopper};
+use crate::spec::{BindAddr, ListenSpec};
 
 /// Where a configuration came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -251,7 +251,8 @@ impl Build<'_> {
         let mut ids = self.ids();
         for (at, draft) in drafts.iter().enumerate() {
             let site = &draft.site;
-            let addrs: Vec<Option<IpAddr>> = match &*site.listen.bind {
+            let addrs: Vec<Option<BindAddr>> = match &*site.listen.bind {
+                [] if site.listen.nowhere => Vec::new(),
                 [] => vec![None],
                 bind => bind.iter().copied().map(Some).collect(),
             };
@@ -266,15 +267,12 @@ impl Build<'_> {
                     let found = groups.iter().position(|(group, _)| group.key == group_key);
                     let index = found.unwrap_or_else(|| {
                         groups.push((
-                            Group::new(ids(group_key), group_key, site.listen.clone()),
+                            Group::new(ids(group_key), group_key, ListenSpec::default()),
                             Vec::new(),
                         ));
                         groups.len() - 1
                     });
                     let (group, routes) = &mut groups[index];
-                    if group.sites(key.zone.wire()).any(|other| other == at) {
-                        continue;
-                    }
                     group.spec.merge(&site.listen);
                     group.classes.chaos |= site.classes.chaos;
                     group.classes.all |= site.classes.all;
@@ -309,7 +307,7 @@ impl Build<'_> {
     }
 }
 
-/// Why a block cannot have a key: another one has it (without a view on either side), on all addresses or on one.
+/// Why a block cannot have a key: it or another one has it (without a view on either side), on all addresses or on one.
 fn clash(
     groups: &[(Group, Vec<(usize, Route)>)],
     drafts: &[Draft<'_>],
@@ -327,8 +325,7 @@ fn clash(
     for (group, _) in groups.iter().filter(|(group, _)| {
         group.key.transport == wanted.transport && group.key.port == wanted.port
     }) {
-        let others = group.sites(key.zone.wire()).filter(|other| *other != at);
-        for other in others {
+        for other in group.sites(key.zone.wire()) {
             if group.key == wanted {
                 let has_view =
                     !drafts[other].site.views.is_empty() || !drafts[at].site.views.is_empty();

@@ -29,4 +29,4 @@ pub use process::Process;
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};
 pub use setup::{BlockKey, Descriptor, Setup, Task};
 pub use shutdown::{Stage, Stop, Stopper};
-pub use spec::{ListenSpec, Timeouts};
+pub use spec::{BindAddr, ListenSpec, Timeouts};

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::FixedState;
@@ -10,7 +9,7 @@ use wire::{class, rtype};
 
 use crate::exchange::{Exchange, Fault, Transport};
 use crate::live::Site;
-use crate::spec::ListenSpec;
+use crate::spec::{BindAddr, ListenSpec};
 
 /// A listener's number, kept over reloads as long as the listener is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +21,7 @@ pub struct GroupKey {
     /// The transport.
     pub transport: Transport,
     /// The address to bind; none for all.
-    pub addr: Option<IpAddr>,
+    pub addr: Option<BindAddr>,
     /// The port.
     pub port: u16,
 }
@@ -40,7 +39,7 @@ impl fmt::Display for GroupKey {
         };
         match self.addr {
             None => write!(f, "{scheme}://:{}", self.port),
-            Some(addr) => write!(f, "{scheme}://{}", SocketAddr::new(addr, self.port)),
+            Some(addr) => write!(f, "{scheme}://{}", addr.at(self.port)),
         }
     }
 }
@@ -79,7 +78,7 @@ pub struct Group {
     pub id: ListenerId,
     /// What makes it itself.
     pub key: GroupKey,
-    /// What its blocks say of it.
+    /// What its blocks say of it; the addresses to bind are in the key alone.
     pub spec: ListenSpec,
     /// Which other classes than IN it lets in.
     pub(crate) classes: Classes,

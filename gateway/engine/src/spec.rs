@@ -1,5 +1,6 @@
 //! What a server block says of its listeners.
 
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
 /// The clock: tokio's, so that tests can pause it.
@@ -28,12 +29,39 @@ impl Default for Timeouts {
     }
 }
 
+/// An address to bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BindAddr {
+    /// The address.
+    pub ip: IpAddr,
+    /// The interface's number, which a link-local IPv6 address needs (RFC 4007 §6); 0 for all others.
+    pub scope: u32,
+}
+
+impl From<IpAddr> for BindAddr {
+    fn from(ip: IpAddr) -> Self {
+        Self { ip, scope: 0 }
+    }
+}
+
+impl BindAddr {
+    /// The socket address with `port`.
+    pub fn at(self, port: u16) -> SocketAddr {
+        match self.ip {
+            IpAddr::V4(ip) => (ip, port).into(),
+            IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, self.scope).into(),
+        }
+    }
+}
+
 /// What a server block says of the listeners of its keys. Where blocks share a listener, its values are those of the last
 /// block that states them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenSpec {
     /// The addresses to bind; empty for all.
-    pub bind: Vec<std::net::IpAddr>,
+    pub bind: Vec<BindAddr>,
+    /// Whether `bind` names addresses that are all excluded: the block listens nowhere.
+    pub nowhere: bool,
     /// The read timeout, if stated.
     pub read: Option<Duration>,
     /// The write timeout, if stated.
@@ -42,7 +70,7 @@ pub struct ListenSpec {
     pub idle: Option<Duration>,
     /// The number of sockets for one address (`multisocket`), if stated.
     pub sockets: Option<usize>,
-    /// How many queries a TCP connection may bring (`max_queries`), if stated; 0 is no limit.
+    /// How many queries a TCP connection may bring (`maxtcpqueries`), if stated; 0 is no limit.
     pub max_queries: Option<usize>,
 }
 
