@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use wire::{Answer, Bad, Flags, Name, Parts, Reply, Request, Section, option, rcode};
 
+use crate::kept::Shelf;
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
 
@@ -147,6 +148,8 @@ pub(crate) struct Frame {
     pub(crate) end: Option<End>,
     pub(crate) wraps: SmallVec<[(usize, Carry); 16]>,
     pub(crate) carry: Carry,
+    /// The requests that plugins have changed.
+    pub(crate) kept: Shelf,
 }
 
 impl Frame {
@@ -163,6 +166,7 @@ impl Frame {
             end: None,
             wraps: SmallVec::new(),
             carry: Carry::NONE,
+            kept: Shelf::default(),
         }
     }
 
@@ -176,6 +180,7 @@ impl Frame {
         self.end = None;
         self.wraps.clear();
         self.carry = Carry::NONE;
+        self.kept.clear();
     }
 }
 

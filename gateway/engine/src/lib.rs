@@ -4,6 +4,7 @@ pub mod admin;
 mod build;
 mod exchange;
 mod gateway;
+mod kept;
 mod live;
 pub mod metrics;
 mod plugin;
@@ -20,6 +21,7 @@ mod tests;
 pub use build::{Build, Built, Origin};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
 pub use gateway::{Gateway, Limits, Served};
+pub use kept::Kept;
 pub use live::{Link, Live, Progress, Site};
 pub use plugin::{
     Carry, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,

@@ -105,6 +105,33 @@ impl Plugin for Answers {
     }
 }
 
+/// Cuts the first label off a name that begins with `cut`, and says on the way back what the name was.
+#[derive(Debug)]
+struct Cut(u16);
+
+impl Plugin for Cut {
+    fn query(&self, x: &mut Exchange) -> Step {
+        if !x.request().name.to_string().starts_with("cut.") {
+            return Step::Next;
+        }
+        x.keep();
+        let (request, _, kept) = x.kept().unwrap();
+        kept.notes.push(self.0);
+        request.name = request.name.parent();
+        Step::WRAP
+    }
+
+    fn answer(&self, x: &mut Exchange, _: Carry) -> Step {
+        let (request, answer, kept) = x.kept().unwrap();
+        assert_eq!(*kept.notes, [self.0]);
+        answer.a(&request.name, u32::from(self.0), [198, 51, 100, 2].into());
+        x.put_back();
+        let name = x.request().name.clone();
+        x.answer_mut().a(&name, u32::from(self.0), [198, 51, 100, 2].into());
+        Step::Next
+    }
+}
+
 /// Counts what it sees in the block's shared counter.
 #[derive(Debug)]
 struct Counting(Arc<AtomicUsize>);
@@ -157,6 +184,12 @@ plugin!(RENAME, "rename", |setup: &mut Setup<'_>| {
     setup.install(Rename);
     Ok(())
 });
+plugin!(CUT, "cut", |setup: &mut Setup<'_>| {
+    for number in 1..=2 {
+        setup.install(Cut(number));
+    }
+    Ok(())
+});
 plugin!(AGAIN, "again", |setup: &mut Setup<'_>| {
     setup.once()?;
     setup.install(Again);
@@ -207,7 +240,8 @@ plugin!(ODD, "odd", |setup: &mut Setup<'_>| {
 });
 
 /// The registry of these tests.
-static PLUGINS: &[&Descriptor] = &[&CANCEL, &COUNT, &MARK, &RENAME, &AGAIN, &ANSWERS, &ODD, &PLACE];
+static PLUGINS: &[&Descriptor] =
+    &[&CANCEL, &COUNT, &MARK, &RENAME, &CUT, &AGAIN, &ANSWERS, &ODD, &PLACE];
 
 #[test]
 fn the_order_is_the_registrys_and_plugins_put_back_what_they_change() {
@@ -234,6 +268,18 @@ fn the_order_is_the_registrys_and_plugins_put_back_what_they_change() {
     ] {
         assert_eq!(bench.now(line), want, "{line}");
     }
+}
+
+#[test]
+fn requests_that_were_kept_come_back_in_reverse_order() {
+    let bench = Bench::new(PLUGINS, "test {\n cut\n answers\n}\n");
+    let want = "NOERROR rd | real.test. 30 A 198.51.100.1; real.test. 2 A 198.51.100.2; cut.real.test. 2 A 198.51.100.2; \
+                cut.real.test. 1 A 198.51.100.2; cut.cut.real.test. 1 A 198.51.100.2";
+    for _ in 0..2 {
+        assert_eq!(bench.now("cut.cut.real.test"), want);
+    }
+    let want = "NOERROR rd | real.test. 30 A 198.51.100.1; real.test. 1 A 198.51.100.2; cut.real.test. 1 A 198.51.100.2";
+    assert_eq!(bench.now("cut.real.test"), want);
 }
 
 #[tokio::test(start_paused = true)]
