@@ -115,9 +115,6 @@ impl Build<'_> {
             wrong.dedup();
             return Err(wrong);
         }
-        let listeners: Vec<(ListenerId, String)> =
-            groups.iter().map(|(group, _)| (group.id, group.key.to_string())).collect();
-        whole.lost.iter_mut().for_each(|observer| observer.listeners(&listeners));
         let mut numbered: Vec<Option<Group>> = Vec::new();
         for (group, _) in groups {
             let at = group.id.0;
@@ -381,10 +378,7 @@ fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagno
     {
         log::error!("a server block was completed twice");
     }
-    for observer in &mut builder.observers {
-        observer.routes(&routes);
-        observer.plugins(&builder.parts);
-    }
+    builder.observers.iter_mut().for_each(|observer| observer.routes(&routes));
     if builder.routes.0.set(routes).is_err() {
         log::error!("a server block was completed twice");
     }

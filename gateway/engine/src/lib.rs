@@ -20,7 +20,7 @@ mod tests;
 
 pub use build::{Build, Built, Origin};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
-pub use gateway::{Gateway, Limits, Served};
+pub use gateway::{Common, Gateway, Limits, Served};
 pub use kept::Kept;
 pub use live::{Link, Live, Progress, Site};
 pub use plugin::{

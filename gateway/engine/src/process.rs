@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::shutdown::{Stop, Stopper};
 
@@ -21,6 +21,7 @@ pub struct Process {
     reload: Notify,
     reloads: AtomicU64,
     failed: AtomicBool,
+    fatal: watch::Sender<Option<String>>,
 }
 
 impl Process {
@@ -34,6 +35,7 @@ impl Process {
             reload: Notify::new(),
             reloads: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            fatal: watch::Sender::new(None),
         }
     }
 
@@ -55,6 +57,23 @@ impl Process {
     /// Resolves when somebody has asked for it.
     pub async fn reload_asked(&self) {
         self.reload.notified().await;
+    }
+
+    /// Ends the process with an error: for what makes going on worse than stopping. The first message counts.
+    pub fn end(&self, message: String) {
+        self.fatal.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(message);
+            is_first
+        });
+    }
+
+    /// Resolves when somebody has asked for that, with the message.
+    pub async fn fatal(&self) -> String {
+        let mut messages = self.fatal.subscribe();
+        // The sender is a field of ours, so waiting cannot fail.
+        let message = messages.wait_for(Option::is_some).await.map(|message| message.clone());
+        message.ok().flatten().unwrap_or_default()
     }
 
     /// Notes how a reload ended.

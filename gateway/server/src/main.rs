@@ -1,3 +1,128 @@
-//! The edge DNS gateway.
+//! Causeway, the edge DNS gateway.
 
-fn main() {}
+mod banner;
+mod demo;
+mod flags;
+mod logger;
+mod run;
+mod signals;
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use config::corefile::Source;
+use config::settings::{self, Provenance, Settings};
+
+use crate::flags::Command;
+
+fn main() -> ExitCode {
+    match flags::read(std::env::args_os().skip(1)) {
+        Ok(command) => command_line(command),
+        Err(refused) => {
+            say(&format!("{}\n{}", refused.what, flags::USAGE));
+            ExitCode::from(refused.code)
+        }
+    }
+}
+
+/// Does what the command line asks for.
+fn command_line(command: Command) -> ExitCode {
+    match command {
+        Command::Usage => {
+            print(flags::USAGE);
+            ExitCode::SUCCESS
+        }
+        Command::Version => {
+            print(&banner::version());
+            ExitCode::SUCCESS
+        }
+        Command::Plugins => {
+            print(&banner::plugins());
+            ExitCode::SUCCESS
+        }
+        Command::Config(flags) => with_settings(&flags, |settings, provenance| {
+            print(&settings::table(&settings, &provenance));
+            ExitCode::SUCCESS
+        }),
+        Command::Check(flags, file) => {
+            with_settings(&flags, |settings, _| match run::check(&settings, &file) {
+                Ok(text) => {
+                    print(&text);
+                    ExitCode::SUCCESS
+                }
+                Err(wrong) => fail(&wrong),
+            })
+        }
+        Command::Demo(flags) => with_settings(&flags, |settings, _| match demo::prepare() {
+            Ok(demo) => serve(&settings, &demo.source(), Some(&demo)),
+            Err(wrong) => fail(&format!("cannot lay the demo out: {wrong}")),
+        }),
+        Command::Serve(flags) => with_settings(&flags, |settings, _| match source(&settings) {
+            Ok(source) => serve(&settings, &source, None),
+            Err(wrong) => fail(&wrong),
+        }),
+    }
+}
+
+/// Reads the settings and goes on with them, or says what is wrong.
+fn with_settings(
+    flags: &settings::Flags,
+    go_on: impl FnOnce(Settings, Provenance) -> ExitCode,
+) -> ExitCode {
+    match Settings::load(flags) {
+        Ok((settings, provenance)) => go_on(settings, provenance),
+        Err(refused) => fail(&refused.to_string()),
+    }
+}
+
+/// Where the Corefile is: the named file, a pipe for the name `stdin`, or the default.
+fn source(settings: &Settings) -> Result<Source, String> {
+    match &settings.corefile {
+        None => Ok(Source::Default),
+        Some(path) if path == &PathBuf::from("stdin") => {
+            let mut stdin = std::io::stdin();
+            if stdin.is_terminal() {
+                return Ok(Source::Default);
+            }
+            let mut text = String::new();
+            stdin
+                .read_to_string(&mut text)
+                .map_err(|error| format!("reading the Corefile from a pipe: {error}"))?;
+            Ok(Source::Stdin(text))
+        }
+        Some(path) => Ok(Source::File(path.clone())),
+    }
+}
+
+/// Serves until told to stop.
+fn serve(settings: &Settings, source: &Source, demo: Option<&demo::Demo>) -> ExitCode {
+    let log = logger::install(settings.log_format, settings.log_level, settings.log_timestamps);
+    let code = match run::serve(settings, source, demo) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            log.flush();
+            return fail(&format!("{error:#}"));
+        }
+    };
+    log.flush();
+    code
+}
+
+/// Says on standard error why nothing goes, and fails.
+fn fail(why: &str) -> ExitCode {
+    say(why);
+    ExitCode::FAILURE
+}
+
+/// Writes a line to standard error.
+fn say(text: &str) {
+    // Where nobody listens nothing can be said.
+    drop(writeln!(std::io::stderr(), "{}", text.trim_end()));
+}
+
+/// Writes to standard output.
+fn print(text: &str) {
+    // A reader that has gone away, such as `head`, is no error of ours.
+    drop(writeln!(std::io::stdout(), "{}", text.trim_end()));
+}

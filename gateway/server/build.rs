@@ -1,0 +1,13 @@
+//! Notes the commit that is built.
+
+use std::process::Command;
+
+fn main() {
+    let asked = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
+    let commit = asked.ok().filter(|done| done.status.success()).map(|done| done.stdout);
+    if let Some(commit) = commit.and_then(|commit| String::from_utf8(commit).ok()) {
+        println!("cargo:rustc-env=CAUSEWAY_COMMIT={}", commit.trim());
+    }
+    println!("cargo:rerun-if-changed=../../.git/HEAD");
+    println!("cargo:rerun-if-env-changed=CAUSEWAY_COMMIT");
+}

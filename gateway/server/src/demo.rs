@@ -1,0 +1,102 @@
+//! `causeway demo`: the same gateway over a cluster given as manifests, on ports that anybody may open.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use config::corefile::Source;
+
+/// The made-up cluster.
+const MANIFESTS: &str = include_str!("../demo/shop.yaml");
+
+/// The port that it is served on.
+const PORT: u16 = 1053;
+
+/// The port of its metrics.
+const METRICS: u16 = 9153;
+
+/// A folder with a Corefile and manifests, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Demo {
+    dir: PathBuf,
+}
+
+/// Writes the demo's Corefile and manifests into a folder of its own.
+pub(crate) fn prepare() -> io::Result<Demo> {
+    let dir = std::env::temp_dir().join(format!("causeway-demo-{}", std::process::id()));
+    fs::create_dir_all(dir.join("manifests"))?;
+    let demo = Demo { dir };
+    fs::write(demo.dir.join("manifests").join("shop.yaml"), MANIFESTS)?;
+    fs::write(demo.corefile(), text(&demo.dir))?;
+    Ok(demo)
+}
+
+/// The demo's Corefile.
+fn text(dir: &Path) -> String {
+    let manifests = dir.join("manifests");
+    format!(
+        "\
+# Reloaded when it changes, as are the manifests.
+.:{PORT} {{
+    errors
+    log
+    health 127.0.0.1:8080
+    ready 127.0.0.1:8181
+    kubernetes cluster.local in-addr.arpa ip6.arpa {{
+        manifests \"{}\"
+        pods verified
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }}
+    prometheus 127.0.0.1:{METRICS}
+    forward . /etc/resolv.conf
+    cache 30
+    reload 2s 1s
+    loadbalance
+}}
+",
+        manifests.display()
+    )
+}
+
+impl Demo {
+    /// Where its Corefile is.
+    fn corefile(&self) -> PathBuf {
+        self.dir.join("Corefile")
+    }
+
+    /// The same, to be served.
+    pub(crate) fn source(&self) -> Source {
+        Source::File(self.corefile())
+    }
+
+    /// What to try.
+    pub(crate) fn invitation(&self) -> String {
+        let ask = |words: &str| format!("  dig @127.0.0.1 -p {PORT} {words}\n");
+        let asks = [
+            "web.shop.svc.cluster.local",
+            "dual.shop.svc.cluster.local AAAA",
+            "db.shop.svc.cluster.local",
+            "db-0.db.shop.svc.cluster.local",
+            "_http._tcp.web.shop.svc.cluster.local SRV",
+            "front.shop.svc.cluster.local",
+            "10-244-1-21.shop.pod.cluster.local",
+            "-x 10.96.10.10",
+            "dns-version.cluster.local TXT",
+            "+tcp nothing.shop.svc.cluster.local",
+        ];
+        format!(
+            "\nA made-up cluster is served on port {PORT}, UDP and TCP. Ask for example:\n\n{}  curl http://127.0.0.1:{METRICS}/metrics\n\n\
+             Its Corefile and manifests are in {}; what you change there is taken up. Ctrl-C ends the demo.",
+            asks.map(ask).concat(),
+            self.dir.display()
+        )
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // Whoever has taken it away has done our work.
+        drop(fs::remove_dir_all(&self.dir));
+    }
+}

@@ -1,0 +1,324 @@
+//! Building, serving, reloading and stopping.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use config::Corefile;
+use config::corefile::{self, Source};
+use config::settings::Settings;
+use engine::{Build, Built, Gateway, Limits, Live, Origin, Process, Stage};
+use log::LevelFilter;
+use transports::{Bounds, Fronts, Workers};
+
+use crate::banner;
+use crate::demo::Demo;
+use crate::signals::{Signals, Told};
+
+/// A file with the process id, removed when dropped.
+struct PidFile(PathBuf);
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // It may be gone already, which is just as well.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// Everything that a reload touches.
+struct Server<'a> {
+    source: &'a Source,
+    port: u16,
+    process: Arc<Process>,
+    gateway: Arc<Gateway>,
+    fronts: Fronts,
+    lameduck: Duration,
+    level: LevelFilter,
+}
+
+/// Says whether the Corefile in `file` is right, without serving it.
+///
+/// # Errors
+/// All that is wrong, ready to be printed.
+pub(crate) fn check(settings: &Settings, file: &Path) -> Result<String, String> {
+    let process = Arc::new(process(settings));
+    let common = engine::Common::new(limits(settings));
+    let source = Source::File(file.to_path_buf());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let _inside = runtime.enter();
+    let (corefile, built) = build(&source, settings.port, &process, common, None)?;
+    let warnings = corefile
+        .warnings
+        .iter()
+        .chain(&built.warnings)
+        .map(|one| corefile.render_warning(one) + "\n");
+    let blocks = match corefile.blocks.len() {
+        1 => "1 block".to_owned(),
+        count => format!("{count} blocks"),
+    };
+    Ok(warnings.chain([format!("{} is right: {blocks}", file.display())]).collect())
+}
+
+/// Serves until told to stop; the exit code.
+///
+/// # Errors
+/// What keeps the process from starting.
+pub(crate) fn serve(
+    settings: &Settings,
+    source: &Source,
+    demo: Option<&Demo>,
+) -> anyhow::Result<u8> {
+    let control = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let code = control.block_on(run(settings, source, demo));
+    control.shutdown_timeout(Duration::from_millis(500));
+    code
+}
+
+/// The life of the process.
+async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyhow::Result<u8> {
+    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let process = Arc::new(process(settings));
+    let common = engine::Common::new(limits(settings));
+    note_panics(&common);
+    let (corefile, built) = build(source, settings.port, &process, Arc::clone(&common), None)
+        .map_err(|wrong| anyhow!("{wrong}"))?;
+    warn(&corefile, &built);
+    let mut built = built;
+    let workers = Workers::start(settings.workers()).context("cannot start the worker threads")?;
+    let limits = transports::Limits::new(bounds(settings));
+    let fronts = Fronts::new(workers, limits, settings.grace);
+    if !wait(&mut built, &mut signals).await {
+        return Ok(0);
+    }
+    let bound = fronts.bind(built.live.groups())?;
+    let tasks = built.tasks();
+    let (lameduck, debug) = (built.lameduck, built.debug);
+    let gateway = Arc::new(Gateway::new(built.live));
+    let mut server = Server {
+        source,
+        port: settings.port,
+        process,
+        gateway,
+        fronts,
+        lameduck,
+        level: log::max_level(),
+    };
+    server.debug(debug);
+    let gateway = Arc::clone(&server.gateway);
+    server.fronts.start(bound, &gateway);
+    for (_, task) in tasks {
+        tokio::spawn(task);
+    }
+    if !settings.quiet {
+        crate::print(&banner::serving(&server.gateway.live()));
+    }
+    if let Some(demo) = demo {
+        crate::print(&demo.invitation());
+    }
+    let _pid_file = settings.pid_file.as_deref().and_then(write_pid);
+    server.attend(&mut signals).await
+}
+
+/// Waits for what the configuration needs before it serves; false if the process was told to stop meanwhile.
+async fn wait(built: &mut Built, signals: &mut Signals) -> bool {
+    let mut waits = tokio::task::JoinSet::new();
+    for ready in built.waits.drain(..) {
+        waits.spawn(ready);
+    }
+    let all = async { while waits.join_next().await.is_some() {} };
+    tokio::pin!(all);
+    loop {
+        tokio::select! {
+            () = &mut all => return true,
+            told = signals.next() => if told != Told::Reload { return false },
+        }
+    }
+}
+
+impl Server<'_> {
+    /// Reloads and stops as told; the exit code.
+    async fn attend(&mut self, signals: &mut Signals) -> anyhow::Result<u8> {
+        loop {
+            let process = Arc::clone(&self.process);
+            let told = tokio::select! {
+                told = signals.next() => told,
+                () = process.reload_asked() => {
+                    self.reload().await;
+                    continue;
+                }
+                message = process.fatal() => return Err(anyhow!("{message}")),
+            };
+            match told {
+                Told::Reload => {
+                    log::info!("SIGUSR1: Reloading");
+                    self.reload().await;
+                }
+                Told::Quit => return Ok(0),
+                Told::Interrupt => {
+                    log::info!("SIGINT: Shutting down");
+                    return Ok(if self.lame(signals).await { 2 } else { 0 });
+                }
+                Told::Terminate => {
+                    log::info!("SIGTERM: Shutting down servers then terminating");
+                    if !self.lame(signals).await {
+                        self.process.stopper().reach(Stage::Draining);
+                        tokio::select! {
+                            () = self.fronts.drain() => {}
+                            told = signals.next() => log::info!("{told:?} while draining: ending at once"),
+                        }
+                    }
+                    return Ok(0);
+                }
+            }
+        }
+    }
+
+    /// Serves on for the lameduck time; true if a second signal cut it short.
+    async fn lame(&self, signals: &mut Signals) -> bool {
+        self.process.stopper().reach(Stage::LameDuck);
+        if self.lameduck.is_zero() {
+            return false;
+        }
+        log::info!(target: "plugin/health", "Going into lameduck mode for {:?}", self.lameduck);
+        tokio::select! {
+            () = tokio::time::sleep(self.lameduck) => false,
+            _ = signals.next() => true,
+        }
+    }
+
+    /// Reads the configuration again and serves it if it is right; else the old one goes on.
+    async fn reload(&mut self) {
+        log::info!("Reloading");
+        match self.replace().await {
+            Ok(()) => {
+                self.process.note_reload(true);
+                log::info!("Reloading complete");
+            }
+            Err(wrong) => {
+                self.process.note_reload(false);
+                log::error!("Restart failed: {wrong:#}");
+            }
+        }
+    }
+
+    /// The steps of a reload; whatever fails, the old configuration goes on whole.
+    async fn replace(&mut self) -> anyhow::Result<()> {
+        let (previous, common) = (self.gateway.live(), Arc::clone(self.gateway.common()));
+        let (corefile, mut built) =
+            build(self.source, self.port, &self.process, common, Some(previous))
+                .map_err(|wrong| anyhow!("{wrong}"))?;
+        warn(&corefile, &built);
+        let mut waits = tokio::task::JoinSet::new();
+        for ready in built.waits.drain(..) {
+            waits.spawn(ready);
+        }
+        while waits.join_next().await.is_some() {}
+        let bound = self.fronts.bind(built.live.groups())?;
+        for (_, task) in built.tasks() {
+            tokio::spawn(task);
+        }
+        self.lameduck = built.lameduck;
+        self.debug(built.debug);
+        let old = self.gateway.reload(built.live);
+        let gateway = Arc::clone(&self.gateway);
+        self.fronts.start(bound, &gateway);
+        self.fronts.retain(gateway.live().groups());
+        // Freeing a large configuration takes time that no query should wait for.
+        tokio::task::spawn_blocking(move || drop(old));
+        Ok(())
+    }
+
+    /// Turns debug messages on or off.
+    fn debug(&self, on: bool) {
+        log::set_max_level(if on { LevelFilter::Debug } else { self.level });
+    }
+}
+
+/// Reads and builds a configuration.
+///
+/// # Errors
+/// All that is wrong, ready to be printed.
+fn build(
+    source: &Source,
+    port: u16,
+    process: &Arc<Process>,
+    common: Arc<engine::Common>,
+    previous: Option<Arc<Live>>,
+) -> Result<(Corefile, Built), String> {
+    let corefile = corefile::load(source).map_err(|failure| failure.to_string())?;
+    let build = Build {
+        plugins: plugins::CHAIN,
+        transports: Fronts::TRANSPORTS,
+        port,
+        process: Arc::clone(process),
+        common,
+        origin: Arc::new(Origin { files: corefile.files.clone() }),
+        previous,
+    };
+    match build.build(&corefile.blocks) {
+        Ok(built) => Ok((corefile, built)),
+        Err(wrong) => {
+            Err(wrong.iter().map(|one| corefile.render(one)).collect::<Vec<_>>().join("\n\n"))
+        }
+    }
+}
+
+/// Logs what is odd about a configuration.
+fn warn(corefile: &Corefile, built: &Built) {
+    for one in corefile.warnings.iter().chain(&built.warnings) {
+        match &one.place {
+            Some(place) => log::warn!("{place}: {}", one.what),
+            None => log::warn!("{}", one.what),
+        }
+    }
+}
+
+/// The process as plugins see it.
+fn process(settings: &Settings) -> Process {
+    let version = format!("Causeway-{}", banner::VERSION);
+    Process::new(settings.data_dir.clone(), version, settings.workers(), settings.grace)
+}
+
+/// The engine's limits.
+fn limits(settings: &Settings) -> Limits {
+    Limits { datagram: usize::from(settings.udp_payload_size), ..Limits::default() }
+}
+
+/// The front-ends' limits.
+fn bounds(settings: &Settings) -> Bounds {
+    Bounds {
+        connections: settings.limits.tcp_connections,
+        connections_per_client: settings.limits.tcp_connections_per_client,
+        pipeline: settings.limits.tcp_queries,
+        waiting: settings.limits.udp_waiting,
+    }
+}
+
+/// Has a caught panic be one line of the log instead of lines on standard error; `errors`' `stacktrace` shows its place.
+fn note_panics(common: &Arc<engine::Common>) {
+    let common = Arc::clone(common);
+    std::panic::set_hook(Box::new(move |info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let trace = std::backtrace::Backtrace::force_capture();
+        log::debug!("panic at {place}");
+        common.note_panic(format!("at {place}\n{trace}"));
+    }));
+}
+
+/// Writes the process id; a failure is only logged.
+fn write_pid(path: &Path) -> Option<PidFile> {
+    match std::fs::write(path, format!("{}\n", std::process::id())) {
+        Ok(()) => Some(PidFile(path.to_path_buf())),
+        Err(error) => {
+            log::error!("cannot write the process id to {}: {error}", path.display());
+            None
+        }
+    }
+}
