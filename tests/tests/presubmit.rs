@@ -170,6 +170,59 @@ fn every_dependency_says_what_it_is_for() {
 }
 
 #[test]
+fn dependencies_have_licences_that_we_accept_and_none_is_banned() {
+    let mut cargo = Command::new("cargo");
+    // Offline, as the build before this test has fetched all that there is.
+    cargo.args([
+        "metadata",
+        "--format-version=1",
+        "--offline",
+        "--locked",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+    ]);
+    let metadata: Value = serde_json::from_str(&run(cargo.current_dir(repository()))).unwrap();
+    let rules = read(".cargo/deny.toml");
+    let list = rules.split("allow = [").nth(1).unwrap().split(']').next().unwrap();
+    let accepted: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    // A crate with `wrappers` may be in the list of packages through a feature that nobody turns on.
+    let bans = rules.lines().filter(|l| !l.contains("wrappers"));
+    let banned: Vec<&str> =
+        bans.filter_map(|l| l.split_once("{ crate = \"")?.1.split('"').next()).collect();
+    assert!(accepted.contains(&"MIT") && banned.contains(&"openssl"), "{accepted:?} {banned:?}");
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let (name, licence) =
+            (package["name"].as_str().unwrap(), package["license"].as_str().unwrap_or("none"));
+        if !licence_fits(licence, &accepted) {
+            wrong.push(format!("{name}: {licence}"));
+        }
+        if banned.contains(&name) {
+            wrong.push(format!("{name} is banned"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    let accepted = ["MIT", "ISC", "Apache-2.0 WITH LLVM-exception"];
+    for yes in [
+        "MIT",
+        "GPL-3.0 OR MIT",
+        "MIT/GPL-3.0",
+        "(GPL-3.0 OR MIT) AND ISC",
+        "GPL-3.0 OR Apache-2.0 WITH LLVM-exception",
+    ] {
+        assert!(licence_fits(yes, &accepted), "{yes}");
+    }
+    for no in
+        ["GPL-3.0", "MIT AND GPL-3.0", "Apache-2.0", "ISC AND (GPL-3.0 OR Apache-2.0)", "none", ""]
+    {
+        assert!(!licence_fits(no, &accepted), "{no}");
+    }
+}
+
+#[test]
 fn code_blocks_are_tagged() {
     let mut wrong = Vec::new();
     for file in files(&["md"]) {
@@ -308,6 +361,38 @@ fn files(extensions: &[&str]) -> Vec<String> {
 /// The text of a file of the repository.
 fn read(file: &str) -> String {
     std::fs::read_to_string(repository().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+}
+
+/// Whether an SPDX expression can be met with the accepted licences alone; AND binds closer than OR.
+fn licence_fits(expression: &str, accepted: &[&str]) -> bool {
+    split_outside(expression, &[" OR ", "/"]).into_iter().any(|choice| {
+        split_outside(choice, &[" AND "]).into_iter().all(|part| {
+            let part = part.trim();
+            match part.strip_prefix('(').and_then(|p| p.strip_suffix(')')) {
+                Some(inner) => licence_fits(inner, accepted),
+                None => accepted.contains(&part),
+            }
+        })
+    })
+}
+
+/// Splits a text at separators that no parenthesis encloses.
+fn split_outside<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
+    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        let separator = separators.iter().find(|s| depth == 0 && text[at..].starts_with(**s));
+        if let Some(separator) = separator {
+            parts.push(&text[begin..at]);
+            begin = at + separator.len();
+        }
+    }
+    parts.push(&text[begin..]);
+    parts
 }
 
 /// The numbers of the lines that begin an indented code block: four spaces after an empty line that no list item precedes.

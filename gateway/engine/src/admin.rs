@@ -1,5 +1,6 @@
 //! The small HTTP listeners of `health`, `ready` and `prometheus`: what they answer. Serving them is the gateway's.
 
+use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,7 +37,10 @@ impl Told {
 }
 
 /// Answers under a path of an admin listener.
-pub trait Handler: fmt::Debug + Send + Sync {
+///
+/// Several server blocks may want the same path of the same listener; the later one finds the page of the first among
+/// [`Setup::pages`](crate::Setup::pages), and what it is by [`Page::is`].
+pub trait Handler: Any + fmt::Debug + Send + Sync {
     /// Answers one request; must not block.
     fn handle(&self, ask: Ask<'_>) -> Told;
 }
@@ -52,4 +56,12 @@ pub struct Page {
     pub plugin: &'static str,
     /// Who answers.
     pub handler: Arc<dyn Handler>,
+}
+
+impl Page {
+    /// The handler, if it is a `T`.
+    pub fn is<T: Handler>(&self) -> Option<&T> {
+        let handler: &dyn Any = &*self.handler;
+        handler.downcast_ref()
+    }
 }

@@ -115,6 +115,9 @@ impl Build<'_> {
             wrong.dedup();
             return Err(wrong);
         }
+        let listeners: Vec<(ListenerId, String)> =
+            groups.iter().map(|(group, _)| (group.id, group.key.to_string())).collect();
+        whole.lost.iter_mut().for_each(|observer| observer.listeners(&listeners));
         let mut numbered: Vec<Option<Group>> = Vec::new();
         for (group, _) in groups {
             let at = group.id.0;
@@ -378,7 +381,10 @@ fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagno
     {
         log::error!("a server block was completed twice");
     }
-    builder.observers.iter_mut().for_each(|observer| observer.routes(&routes));
+    for observer in &mut builder.observers {
+        observer.routes(&routes);
+        observer.plugins(&builder.parts);
+    }
     if builder.routes.0.set(routes).is_err() {
         log::error!("a server block was completed twice");
     }

@@ -316,6 +316,11 @@ impl Exchange {
         self.query.received
     }
 
+    /// How long the query has taken until now: for observers.
+    pub fn elapsed(&self) -> Duration {
+        crate::spec::now().saturating_duration_since(self.query.received)
+    }
+
     /// Says more of a fault than its fixed words, for the log; then returns the step.
     pub fn fail(&mut self, fault: Fault, detail: impl fmt::Display) -> Step {
         use fmt::Write as _;

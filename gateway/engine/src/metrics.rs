@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 pub use metrics::{Counter, Gauge};
 use metrics::{Key, Label, Level, Metadata};
@@ -29,6 +29,9 @@ static HISTOGRAMS: Mutex<BTreeMap<&'static str, Members>> = Mutex::new(BTreeMap:
 
 /// The help texts of histograms.
 static HELP: Mutex<BTreeMap<&'static str, &'static str>> = Mutex::new(BTreeMap::new());
+
+/// Those which work figures out when somebody scrapes.
+static COLLECTORS: Mutex<Vec<Weak<dyn Collect>>> = Mutex::new(Vec::new());
 
 /// The histograms of one name.
 type Members = Vec<(Labels, Arc<Histogram>)>;
@@ -100,7 +103,18 @@ pub fn describe(name: &'static str, help: &'static str) {
 /// All metrics in Prometheus's text format.
 pub fn render() -> String {
     let mut out = exporter().render();
+    let figures = figures();
     let help = HELP.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, family) in &figures.0 {
+        if let Some(help) = help.get(name) {
+            line(&mut out, format_args!("# HELP {name} {help}"));
+        }
+        line(&mut out, format_args!("# TYPE {name} {}", family.kind));
+        for (labels, value) in &family.members {
+            line(&mut out, format_args!("{name}{} {value}", braced(&written(labels))));
+        }
+        out.push('\n');
+    }
     for (name, family) in &*HISTOGRAMS.lock().unwrap_or_else(PoisonError::into_inner) {
         if let Some(help) = help.get(name) {
             line(&mut out, format_args!("# HELP {name} {help}"));
@@ -114,11 +128,91 @@ pub fn render() -> String {
     out
 }
 
+/// All figures that collectors have now.
+fn figures() -> Figures {
+    let mut all = COLLECTORS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|one| one.strong_count() > 0);
+    let alive: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();
+    drop(all);
+    let mut figures = Figures::default();
+    alive.iter().for_each(|one| one.collect(&mut figures));
+    figures
+}
+
+/// Labels as they are written between braces, each with a comma behind.
+fn written(labels: &Labels) -> String {
+    labels.iter().fold(String::new(), |mut text, (name, value)| {
+        let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        // Writing to a string cannot fail.
+        let _unfailing = write!(text, "{name}=\"{value}\",");
+        text
+    })
+}
+
+/// Written labels in braces; nothing if there are none.
+fn braced(written: &str) -> String {
+    match written.trim_end_matches(',') {
+        "" => String::new(),
+        labels => format!("{{{labels}}}"),
+    }
+}
+
 /// Appends a line.
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _unfailing = out.write_fmt(text);
     out.push('\n');
+}
+
+/// Works figures out when somebody scrapes: for what is known elsewhere (the process's memory), and for what must go away
+/// again (a configuration's plugins).
+pub trait Collect: Send + Sync {
+    /// Writes its figures; must not block for long.
+    fn collect(&self, figures: &mut Figures);
+}
+
+/// Asks `from` at every scrape, as long as it lives.
+pub fn collect<T: Collect + 'static>(from: &Arc<T>) {
+    let weak: Weak<T> = Arc::downgrade(from);
+    COLLECTORS.lock().unwrap_or_else(PoisonError::into_inner).push(weak);
+}
+
+/// The figures of one scrape. A name has one kind, and is none of the counters' and gauges' that have handles; where two
+/// collectors have the same name and labels, the later one's figure stays.
+#[derive(Debug, Default)]
+pub struct Figures(BTreeMap<&'static str, Family>);
+
+/// The figures of one name.
+#[derive(Debug)]
+struct Family {
+    kind: &'static str,
+    members: BTreeMap<Labels, f64>,
+}
+
+impl Figures {
+    /// A figure that only grows.
+    pub fn counter(&mut self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        self.put("counter", name, labels, value);
+    }
+
+    /// A figure that goes up and down.
+    pub fn gauge(&mut self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        self.put("gauge", name, labels, value);
+    }
+
+    /// Adds a figure.
+    fn put(
+        &mut self,
+        kind: &'static str,
+        name: &'static str,
+        labels: &[(&'static str, &str)],
+        value: f64,
+    ) {
+        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let family =
+            self.0.entry(name).or_insert_with(|| Family { kind, members: BTreeMap::new() });
+        family.members.insert(labels, value);
+    }
 }
 
 /// A histogram with fixed buckets. Observing is two atomic additions.
@@ -152,12 +246,7 @@ impl Histogram {
 
     /// Appends the lines of this histogram.
     fn render(&self, name: &str, labels: &Labels, out: &mut String) {
-        let own = labels.iter().fold(String::new(), |mut text, (name, value)| {
-            let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-            // Writing to a string cannot fail.
-            let _unfailing = write!(text, "{name}=\"{value}\",");
-            text
-        });
+        let own = written(labels);
         let mut sum = 0;
         for (at, count) in self.counts.iter().enumerate() {
             sum += count.load(Ordering::Relaxed);
@@ -169,8 +258,7 @@ impl Histogram {
             }
         }
         let total = self.sum.load(Ordering::Relaxed) as f64 / 1e6;
-        let own = own.trim_end_matches(',');
-        let braced = if own.is_empty() { String::new() } else { format!("{{{own}}}") };
+        let braced = braced(&own);
         line(out, format_args!("{name}_sum{braced} {total}"));
         line(out, format_args!("{name}_count{braced} {sum}"));
     }

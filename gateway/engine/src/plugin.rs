@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use wire::{Answer, Name};
 
 use crate::exchange::{End, Exchange, Fault};
-use crate::route::Route;
+use crate::route::{ListenerId, Route};
 
 /// What the chain does next.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +91,12 @@ pub trait Plugin: fmt::Debug + Send + Sync + 'static {
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// The block's routes, told once before the first query; [`Exchange::route`] is an index into them.
     fn routes(&mut self, _routes: &[Route]) {}
+
+    /// The names of the block's plugins that take part in queries, in chain order; told once before the first query.
+    fn plugins(&mut self, _names: &[&'static str]) {}
+
+    /// All listeners with their names, told once before the first query to observers of what no block takes.
+    fn listeners(&mut self, _listeners: &[(ListenerId, String)]) {}
 
     /// The query has been read and routed.
     fn received(&self, _x: &Exchange) {}

@@ -85,6 +85,8 @@ impl Shared {
 #[derive(Default)]
 pub(crate) struct SiteBuilder {
     pub(crate) chain: Vec<Link>,
+    /// The names of the plugins that take part in queries, in registry order.
+    pub(crate) parts: Vec<&'static str>,
     pub(crate) observers: Vec<Box<dyn Observer>>,
     pub(crate) providers: Providers,
     pub(crate) views: Vec<Box<dyn View>>,
@@ -190,11 +192,13 @@ impl<'a> Setup<'a> {
     /// Appends `plugin` to the chain.
     pub fn install(&mut self, plugin: impl Plugin) {
         self.site.chain.push(Link { name: self.name, plugin: Box::new(plugin) });
+        self.take_part();
     }
 
     /// Has `observer` see every exchange of the block.
     pub fn observe(&mut self, observer: impl Observer) {
         self.site.observers.push(Box::new(observer));
+        self.take_part();
     }
 
     /// Has `observer` see every exchange that no block takes, unless a plugin of this name has asked for that already.
@@ -207,11 +211,13 @@ impl<'a> Setup<'a> {
     /// Has `provider` answer for the metadata labels `<name>/…`.
     pub fn provide(&mut self, provider: impl Provider) {
         self.site.providers.push((self.name.to_owned(), Box::new(provider)));
+        self.take_part();
     }
 
     /// Turns the block's metadata on for `zones`.
     pub fn enable_metadata(&mut self, zones: Vec<Name>) {
         self.site.metadata_zones = Some(zones);
+        self.take_part();
     }
 
     /// The block's metadata, for later.
@@ -222,6 +228,7 @@ impl<'a> Setup<'a> {
     /// Lets only what `view` admits into the block.
     pub fn admit(&mut self, view: impl View) {
         self.site.views.push(Box::new(view));
+        self.take_part();
     }
 
     /// Offers `role` to the block's other plugins.
@@ -348,6 +355,13 @@ impl<'a> Setup<'a> {
     /// The files that the configuration was read from.
     pub fn origin(&self) -> &Arc<Origin> {
         self.origin
+    }
+
+    /// Notes that this plugin takes part in the block's queries.
+    fn take_part(&mut self) {
+        if self.site.parts.last() != Some(&self.name) {
+            self.site.parts.push(self.name);
+        }
     }
 
     /// Says something that does not stop the start.

@@ -361,3 +361,27 @@ fn a_fault_leaves_nothing_of_the_answer_but_takes_options_on_the_way_up() {
         assert_eq!(bench.now(line), want, "{line}");
     }
 }
+
+/// Has one figure.
+#[derive(Debug)]
+struct Figure(f64);
+
+impl crate::metrics::Collect for Figure {
+    fn collect(&self, figures: &mut crate::metrics::Figures) {
+        figures.gauge("engine_test_figure", &[("of", "a\"b")], self.0);
+    }
+}
+
+#[test]
+fn collected_figures_are_there_as_long_as_their_collector() {
+    let old = Arc::new(Figure(1.0));
+    crate::metrics::describe("engine_test_figure", "A figure.");
+    crate::metrics::collect(&old);
+    let new = Arc::new(Figure(2.5));
+    crate::metrics::collect(&new);
+    let text = crate::metrics::render();
+    let want = "# HELP engine_test_figure A figure.\n# TYPE engine_test_figure gauge\nengine_test_figure{of=\"a\\\"b\"} 2.5\n";
+    assert!(text.contains(want), "{text}");
+    drop((old, new));
+    assert!(!crate::metrics::render().contains("engine_test_figure{"));
+}

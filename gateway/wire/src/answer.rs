@@ -52,6 +52,8 @@ pub struct Answer {
     pub flags: Flags,
     /// Options for the reply's OPT record, which it has if the query had one.
     pub options: Options,
+    /// Whether this was read from a message with an OPT record; not copied with the answer.
+    pub edns: bool,
     index: Vec<Rr>,
     arena: Vec<u8>,
 }
@@ -62,6 +64,7 @@ impl Answer {
         self.rcode = 0;
         self.flags = self.flags.only(Flags::RD.with(Flags::CD));
         self.options.clear();
+        self.edns = false;
         self.clear_records();
     }
 
@@ -222,6 +225,7 @@ impl Answer {
         self.rcode = other.rcode;
         self.flags = Flags(other.flags.0 & !echoed.0 | self.flags.0 & echoed.0);
         self.options.copy_from(&other.options);
+        self.edns = false;
         self.index.clear();
         self.index.extend_from_slice(&other.index);
         self.arena.clear();
@@ -264,6 +268,15 @@ impl Answer {
     /// The data of a record of this answer, names in it uncompressed.
     pub fn data(&self, rr: &Rr) -> &[u8] {
         self.bytes(rr.data)
+    }
+
+    /// The octets of a message with these records and a question of `question_len` octets, names uncompressed and nothing
+    /// left out. An OPT record counts if there are options for it or the answer was read with one.
+    pub fn message_len(&self, question_len: usize) -> usize {
+        let records = self.index.iter();
+        let records = records.map(|rr| usize::from(rr.owner.len) + 10 + usize::from(rr.data.len));
+        let opt = if self.edns || !self.options.is_empty() { 11 } else { 0 };
+        12 + question_len + records.sum::<usize>() + opt + self.options.wire().len()
     }
 
     /// The octets that the records and their names take in memory: what a cached copy costs.

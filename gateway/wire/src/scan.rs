@@ -83,6 +83,7 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
                     .options
                     .read(raw)
                     .ok_or_else(|| wrong("options run past the end of the OPT record"))?;
+                answer.edns = true;
                 head.edns.present = true;
                 head.edns.size = class;
                 head.edns.version = (ttl >> 16 & 0xff) as u8;

@@ -146,3 +146,20 @@ fn reading_never_runs_away() {
     pointers[13] = 14;
     assert!(scan::read(&pointers, &mut Answer::default()).is_err());
 }
+
+#[test]
+fn a_message_is_as_long_as_its_parts_uncompressed() {
+    let owner: Name = "x.a.test".parse().unwrap();
+    let mut answer = Answer::default();
+    assert_eq!(answer.message_len(14), 26);
+    answer.a(&owner, 0, Ipv4Addr::LOCALHOST);
+    assert_eq!(answer.message_len(14), 26 + 10 + 10 + 4);
+    let wire = reply(&answer, &query("x.a.test", rtype::A, Some(1232)), 512);
+    let mut read = Answer::default();
+    scan::read(&wire, &mut read).unwrap();
+    assert_eq!(read.message_len(14), 50 + 11);
+    answer.copy_from(&read);
+    assert_eq!(answer.message_len(14), 50);
+    answer.options.push(option::NSID, b"ab");
+    assert_eq!(answer.message_len(14), 50 + 11 + 6);
+}
