@@ -1,5 +1,6 @@
 //! Front-ends that clients ask, the upstream side, and the admin listeners.
 
+pub mod admin;
 mod framing;
 pub mod front;
 pub mod limits;
@@ -8,6 +9,7 @@ mod tcp;
 mod udp;
 pub mod workers;
 
+pub use admin::{Admin, AdminError};
 pub use front::{BindError, Fronts};
 pub use limits::{Bounds, Limits};
 pub use workers::Workers;
