@@ -10,6 +10,7 @@ use config::corefile::{self, Source};
 use config::settings::Settings;
 use engine::{Build, Built, Gateway, Limits, Live, Origin, Process, Stage};
 use log::LevelFilter;
+use transports::admin::Admin;
 use transports::{Bounds, Fronts, Workers};
 
 use crate::banner;
@@ -33,6 +34,7 @@ struct Server<'a> {
     process: Arc<Process>,
     gateway: Arc<Gateway>,
     fronts: Fronts,
+    admin: Admin,
     lameduck: Duration,
     level: LevelFilter,
 }
@@ -94,10 +96,12 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
     let workers = Workers::start(settings.workers()).context("cannot start the worker threads")?;
     let limits = transports::Limits::new(bounds(settings));
     let fronts = Fronts::new(workers, limits, settings.grace);
+    let admin = Admin::new();
     if !wait(&mut built, &mut signals).await {
         return Ok(0);
     }
     let bound = fronts.bind(built.live.groups())?;
+    let opened = admin.bind(std::mem::take(&mut built.pages))?;
     let tasks = built.tasks();
     let (lameduck, debug) = (built.lameduck, built.debug);
     let gateway = Arc::new(Gateway::new(built.live));
@@ -107,12 +111,14 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
         process,
         gateway,
         fronts,
+        admin,
         lameduck,
         level: log::max_level(),
     };
     server.debug(debug);
     let gateway = Arc::clone(&server.gateway);
     server.fronts.start(bound, &gateway);
+    server.admin.start(opened);
     for (_, task) in tasks {
         tokio::spawn(task);
     }
@@ -221,6 +227,7 @@ impl Server<'_> {
         }
         while waits.join_next().await.is_some() {}
         let bound = self.fronts.bind(built.live.groups())?;
+        let opened = self.admin.bind(std::mem::take(&mut built.pages))?;
         for (_, task) in built.tasks() {
             tokio::spawn(task);
         }
@@ -230,6 +237,7 @@ impl Server<'_> {
         let gateway = Arc::clone(&self.gateway);
         self.fronts.start(bound, &gateway);
         self.fronts.retain(gateway.live().groups());
+        self.admin.start(opened);
         // Freeing a large configuration takes time that no query should wait for.
         tokio::task::spawn_blocking(move || drop(old));
         Ok(())
