@@ -285,7 +285,12 @@ impl Build<'_> {
                         site.views.first().map(|view| view.name().to_owned()).unwrap_or_default();
                     routes.push((
                         at,
-                        Route { server: group_key.to_string(), zone: key.zone.to_string(), view },
+                        Route {
+                            listener: group.id,
+                            server: group_key.to_string(),
+                            zone: key.zone.to_string(),
+                            view,
+                        },
                     ));
                     *route += 1;
                 }

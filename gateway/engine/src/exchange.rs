@@ -190,6 +190,8 @@ pub struct Exchange {
     pub query: Query,
     /// When to give up.
     pub deadline: Option<Instant>,
+    /// The upstream that the answer came from, for metadata and taps; set by the plugins that ask one.
+    pub upstream: Option<SocketAddr>,
     pub(crate) resume: Step,
     pub(crate) frames: Vec<Frame>,
     pub(crate) depth: usize,
@@ -227,6 +229,7 @@ impl Exchange {
                 keepalive: None,
             },
             deadline: None,
+            upstream: None,
             resume: Step::Next,
             frames: vec![Frame::new()],
             depth: 0,
@@ -245,6 +248,7 @@ impl Exchange {
         self.hooks = 0;
         self.resume = Step::Next;
         self.deadline = None;
+        self.upstream = None;
         self.answered_by = "";
         self.stream = None;
         self.forks.clear();

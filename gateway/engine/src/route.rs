@@ -47,6 +47,8 @@ impl fmt::Display for GroupKey {
 /// A matched zone and listener of a server block: what the labels `server`, `zone` and `view` say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// The listener's number, as [`crate::Query::listener`] has it.
+    pub listener: ListenerId,
     /// The listener.
     pub server: String,
     /// The zone, in presentation form with the last dot.

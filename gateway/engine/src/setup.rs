@@ -166,6 +166,20 @@ impl<'a> Setup<'a> {
         self.block.iter().any(|directive| directive.name.text == name)
     }
 
+    /// Everything that the block says, its keys included: two blocks with equal text answer alike. State that depends on
+    /// more than one directive is shared under it.
+    pub fn block_text(&self) -> String {
+        let mut text = String::new();
+        for BlockKey { zone, transport, port } in self.keys {
+            text.push_str(&format!("{transport:?} {zone} {port}\n"));
+        }
+        for directive in self.block {
+            text.push_str(&directive.fingerprint());
+            text.push('\n');
+        }
+        text
+    }
+
     /// The block's keys, CIDR keys taken apart.
     pub fn keys(&self) -> &'a [BlockKey] {
         self.keys

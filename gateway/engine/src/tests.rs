@@ -325,6 +325,28 @@ fn blocks_are_found_by_longest_zone_view_and_parent_for_ds() {
 }
 
 #[test]
+fn a_block_has_a_text_of_its_own_and_routes_name_their_listener() {
+    static TEXT: Descriptor = Descriptor {
+        name: "text",
+        readme: "",
+        setup: |setup| Err(setup.directive().name.fault(setup.block_text())),
+    };
+    static WITH_TEXT: &[&Descriptor] = &[&TEXT, &ANSWERS];
+    let text = |corefile| Bench::refused(WITH_TEXT, corefile);
+    let one = text("a.test:53 b.test {\n text x\n answers\n}\n");
+    assert_eq!(one, text("a.test b.test {\n  text  \"x\"\n  answers\n}\n"));
+    for other in
+        ["a.test {\n text x\n answers\n}\n", "a.test b.test {\n text x\n answers {\n }\n}\n"]
+    {
+        assert_ne!(one, text(other));
+    }
+    let bench = Bench::new(PLUGINS, "a.test b.test:54 {\n answers\n}\n");
+    let live = bench.gateway.live();
+    let ids: Vec<_> = live.sites()[0].routes.all().iter().map(|route| route.listener).collect();
+    assert_eq!(ids, live.groups().map(|group| group.id).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_wrong_corefile_says_all_that_is_wrong() {
     let text =
         Bench::refused(PLUGINS, "test {\n again\n again\n nonsense\n}\ntest {\n answers\n}\n");
