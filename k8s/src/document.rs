@@ -29,6 +29,9 @@ pub(crate) struct Metadata {
     /// Resource version.
     #[serde(default)]
     pub(crate) resource_version: Option<String>,
+    /// When it was asked to be deleted.
+    #[serde(default)]
+    pub(crate) deletion_timestamp: Option<String>,
     /// Labels.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) labels: BTreeMap<String, String>,

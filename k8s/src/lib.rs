@@ -7,20 +7,31 @@
 mod tests;
 
 mod arena;
+mod client;
+mod config;
 mod content;
 mod document;
+mod exec;
+mod gzip;
 mod intern;
+mod limit;
 mod manifests;
 mod object;
 mod pack;
 mod probe;
+mod proto;
 mod reader;
 mod resolve;
 mod selector;
+mod set;
 mod slab;
 mod store;
+mod stream;
+mod watch;
 mod yaml;
 
+pub use config::{Config, Source, Tls, agent};
+pub use limit::Limits;
 pub use manifests::{from_yaml, store_from_yaml};
 pub use object::{
     Endpoint, Event, Import, ImportKind, Key, Kind, Meta, Object, Place, Pod, Port, Protocol,
@@ -30,6 +41,7 @@ pub use pack::{Address, Ips, PortRef, Ports};
 pub use probe::{Probe, Quiet, State};
 pub use reader::{Balancer, EndpointRef, EndpointsIter, ImportRef, PodRef, Reader, ServiceRef};
 pub use selector::{Selector, SelectorError};
+pub use set::WatchSet;
 pub use store::{Freshness, Keep, Store, Writer};
 pub use yaml::Problem;
 

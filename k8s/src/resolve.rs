@@ -188,6 +188,11 @@ pub(crate) fn meta(metadata: &Metadata) -> Meta<'static> {
     }
 }
 
+/// Gives the name and version of a namespace.
+pub(crate) fn namespace_meta(metadata: &Metadata) -> Meta<'static> {
+    Meta { namespace: Cow::default(), ..meta(metadata) }
+}
+
 /// Gives a protocol.
 const fn protocol(protocol: Option<document::Protocol>) -> Protocol {
     match protocol {
@@ -215,7 +220,7 @@ fn ports(ports: &[document::ServicePort]) -> Vec<Port<'static>> {
 }
 
 /// Gives a service; `made` has the addresses of those that state none.
-fn service(
+pub(crate) fn service(
     doc: &document::Service,
     made: &BTreeMap<(&str, &str), Vec<IpAddr>>,
 ) -> Service<'static> {
@@ -313,7 +318,7 @@ fn addresses<'d>(services: &[&'d document::Service]) -> BTreeMap<(&'d str, &'d s
 }
 
 /// Gives a slice that belongs to the service which this label names.
-fn slice(doc: &document::Slice, label: &str) -> Slice<'static> {
+pub(crate) fn slice(doc: &document::Slice, label: &str) -> Slice<'static> {
     let labels = &doc.metadata.labels;
     let value = |key: &str| text(labels.get(key).map(String::as_str));
     let named = doc.address_type.as_deref() == Some("FQDN");
@@ -365,13 +370,13 @@ pub(crate) fn import(doc: &document::Import) -> Import<'static> {
 }
 
 /// Gives a pod.
-fn pod(doc: &document::Pod) -> Pod<'static> {
+pub(crate) fn pod(doc: &document::Pod) -> Pod<'static> {
     let labels = doc.metadata.labels.iter();
     Pod {
         meta: meta(&doc.metadata),
         ips: pod_ips(doc),
         labels: labels.map(|(key, value)| (key.clone().into(), value.clone().into())).collect(),
-        terminating: false,
+        terminating: doc.metadata.deletion_timestamp.is_some(),
     }
 }
 

@@ -1,0 +1,90 @@
+//! What a watch set is configured by.
+
+use std::path::PathBuf;
+
+use crate::{limit::Limits, selector::Selector, store::Keep};
+
+/// Where a cluster is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The cluster that this process runs in, by its service account.
+    InCluster,
+    /// An API server by its address.
+    Endpoint {
+        /// The address, such as `https://198.51.100.1:6443`.
+        url: String,
+        /// Files to authenticate both sides by.
+        tls: Option<Tls>,
+    },
+    /// A context of a kubeconfig file.
+    Kubeconfig {
+        /// The file.
+        file: PathBuf,
+        /// The context; the file's current one if none.
+        context: Option<String>,
+    },
+    /// A folder of manifests.
+    Manifests(PathBuf),
+}
+
+/// PEM files of a TLS client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Tls {
+    /// The client's certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The authorities that the API server's certificate is checked by.
+    pub authorities: PathBuf,
+}
+
+/// What a watch set is to follow and keep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where the cluster is.
+    pub source: Source,
+    /// What the store holds.
+    pub keep: Keep,
+    /// What labels of namespaces must fulfil.
+    pub namespace_labels: Option<Selector>,
+    /// What labels of Services, EndpointSlices, ServiceImports and Pods must fulfil.
+    pub labels: Option<Selector>,
+    /// Limits on requests.
+    pub limits: Limits,
+    /// The `User-Agent` of requests.
+    pub agent: String,
+}
+
+impl Config {
+    /// Makes the configuration of a source: services, namespaces and endpoints, without selectors or stated limits.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            keep: Keep { endpoints: true, ..Keep::default() },
+            namespace_labels: None,
+            labels: None,
+            limits: Limits::default(),
+            agent: agent(env!("CARGO_PKG_VERSION"), "unknown"),
+        }
+    }
+
+    /// Gives a text that two configurations have in common exactly if they can share a watch set. It has no secrets.
+    pub fn key(&self) -> String {
+        let Self { keep, namespace_labels, labels, .. } = self;
+        format!("{} {keep:?} {namespace_labels:?} {labels:?}", self.connection_key())
+    }
+
+    /// Gives a text that two configurations have in common exactly if they can share a connection and its limits.
+    pub(crate) fn connection_key(&self) -> String {
+        format!("{:?} {:?} {}", self.source, self.limits, self.agent)
+    }
+}
+
+/// Makes the `User-Agent` of requests: the program's version, the commit it was built from, and the platform.
+pub fn agent(version: &str, commit: &str) -> String {
+    format!(
+        "Causeway/{version} git_commit:{commit} ({}/{})",
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
+}

@@ -1,0 +1,642 @@
+//! Follows one kind of objects: lists it, watches it, and starts over as often as that takes.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use tokio::{
+    sync::watch::Sender,
+    time::{Instant, sleep, timeout_at},
+};
+
+use crate::{
+    client::{Connection, Failure, Reply},
+    gzip::Decoder,
+    object::{Event, Kind},
+    probe::{Probe, State},
+    proto::{ListCutter, Part, Status},
+    store::{Keep, Store, Writer},
+    stream::{self, Note},
+};
+
+/// The group whose versions tell which ServiceImport is served.
+const MULTICLUSTER: &str = "/apis/multicluster.x-k8s.io";
+/// The versions of ServiceImport that are understood, the best first.
+const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// What is asked of the server as the length of a watch: this to twice this.
+    pub(crate) watch: Duration,
+    /// What a watch may take longer than that.
+    pub(crate) slack: Duration,
+    /// How long a watch that has had periodic bookmarks may be silent: they come once a minute.
+    pub(crate) silence: Duration,
+    /// How long the first wait for a watch's response may be; the next ones are longer, up to three times this.
+    pub(crate) answer: Duration,
+    /// How long a list's response may take to begin.
+    pub(crate) list: Duration,
+    /// How long a watch may be silent before the first initial event, and a body may stall.
+    pub(crate) quiet: Duration,
+    /// The first pause after a failure; it doubles.
+    pub(crate) pause: Duration,
+    /// The longest pause: a server that comes back is found soon.
+    pub(crate) longest: Duration,
+    /// The pause while a kind is forbidden or its definition is absent.
+    pub(crate) refused: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            watch: Duration::from_secs(300),
+            slack: Duration::from_secs(30),
+            silence: Duration::from_secs(180),
+            answer: Duration::from_secs(5),
+            list: Duration::from_secs(30),
+            quiet: Duration::from_secs(10),
+            pause: Duration::from_millis(250),
+            longest: Duration::from_secs(2),
+            refused: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What a watch set's followers share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    /// The connection.
+    pub(crate) connection: Arc<Connection>,
+    /// The writer.
+    pub(crate) writer: Mutex<Writer>,
+    /// The store, for states.
+    pub(crate) store: Store,
+    /// Is told of states.
+    pub(crate) probe: Arc<dyn Probe>,
+    /// Wakes those who wait for the store.
+    pub(crate) progress: Sender<()>,
+    /// How long things may take.
+    pub(crate) timing: Timing,
+}
+
+impl Common {
+    /// Applies one event.
+    pub(crate) fn apply(&self, event: &Event<'_>) {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+    }
+
+    /// Notes what the watch of a kind does.
+    pub(crate) fn set_state(&self, kind: Kind, state: State) {
+        if self.store.state(kind) != state {
+            self.store.set_state(kind, state);
+            self.probe.state(kind, state);
+        }
+        self.progress.send_replace(());
+    }
+}
+
+/// Why a turn ended.
+#[derive(Debug)]
+enum End {
+    /// The server ended the watch in its time.
+    Closed,
+    /// The resource version is too old: a list must come.
+    Gone(String),
+    /// The server knows no watch with initial events: a list must come before.
+    NoInitial,
+    /// The resource version is newer than what the server has.
+    Ahead(String),
+    /// The server can not be reached, does not answer, or does not accept the credentials.
+    Network(String),
+    /// The server can not serve now; with what it asks to be waited, in seconds.
+    Busy(String, Option<u64>),
+    /// These credentials may not.
+    Forbidden(String),
+    /// The kind is not known.
+    Absent,
+    /// The server sent what can not be read.
+    Broken(String),
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        Self::Network(failure.to_string())
+    }
+}
+
+/// Follows one kind.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    /// What all share.
+    common: Arc<Common>,
+    /// The kind.
+    kind: Kind,
+    /// What the store holds.
+    keep: Keep,
+    /// `labelSelector` and `fieldSelector` as a query's text.
+    selectors: String,
+    /// Where a watch goes on; none before a list.
+    version: Option<String>,
+    /// The version that a list must at least have; empty if any will do.
+    least: String,
+    /// Whether a list must be the newest, since the server knows no more of `least`.
+    newest: bool,
+    /// Whether lists come as a watch's initial events.
+    initial: bool,
+    /// The version of ServiceImport that is served.
+    served: Option<&'static str>,
+    /// Failures since the last progress.
+    failures: u32,
+    /// Waits for a watch's response that were too short.
+    silences: u32,
+    /// What has been said of a trouble that goes on.
+    said: Option<String>,
+    /// A seed for chance.
+    chance: u64,
+}
+
+impl Follower {
+    /// Makes a follower of a kind, with selectors as a query's text (`&labelSelector=…`).
+    pub(crate) fn new(common: Arc<Common>, kind: Kind, selectors: String) -> Self {
+        let keep = common.store.keep().clone();
+        let (_, nanoseconds) = crate::store::unix_time();
+        let chance = u64::from(nanoseconds) << 8 | kind.index() as u64;
+        Self {
+            common,
+            kind,
+            keep,
+            selectors,
+            version: None,
+            least: String::new(),
+            newest: false,
+            initial: true,
+            served: None,
+            failures: 0,
+            silences: 0,
+            said: None,
+            chance,
+        }
+    }
+
+    /// Follows for ever.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let end = match self.turn().await {
+                Ok(()) => End::Closed,
+                Err(end) => end,
+            };
+            let pause = self.judge(end);
+            sleep(pause).await;
+        }
+    }
+
+    /// Decides what a turn's end means for the next one, tells of it, and says how long to wait.
+    fn judge(&mut self, end: End) -> Duration {
+        let timing = self.common.timing;
+        match end {
+            // A server that ends each watch at once is not asked in a tight loop.
+            End::Closed if self.failures == 0 => Duration::ZERO,
+            End::Closed => self.pause(None),
+            End::NoInitial => {
+                self.initial = false;
+                Duration::ZERO
+            }
+            End::Gone(cause) => {
+                log::debug!(target: crate::LOG, "{}: {cause}; listed again", self.kind);
+                self.start_over();
+                let pause = self.pause(None);
+                if self.failures > 1 { pause } else { Duration::ZERO }
+            }
+            End::Ahead(cause) => {
+                self.start_over();
+                self.fail(State::Failing, &cause);
+                self.pause(None)
+            }
+            End::Network(cause) => {
+                self.common.connection.complain(&cause);
+                self.state(State::Failing);
+                self.pause(None)
+            }
+            End::Busy(cause, after) => {
+                self.fail(State::Failing, &cause);
+                self.pause(after)
+            }
+            End::Broken(cause) => {
+                self.version = None;
+                self.fail(State::Failing, &cause);
+                self.pause(None)
+            }
+            End::Forbidden(cause) => {
+                self.fail(State::Forbidden, &cause);
+                self.jitter(timing.refused)
+            }
+            End::Absent => {
+                // What a removed definition had is gone with it.
+                self.common.apply(&Event::Restart(self.kind));
+                self.common.apply(&Event::Synced(self.kind));
+                (self.version, self.served) = (None, None);
+                if self.common.store.state(self.kind) != State::Absent {
+                    log::info!(
+                        target: crate::LOG,
+                        "{} ({}) are not defined in the cluster; they are taken up when they are",
+                        self.kind, self.kind.group()
+                    );
+                }
+                self.state(State::Absent);
+                self.jitter(timing.refused)
+            }
+        }
+    }
+
+    /// Forgets the versions that the server does not know any more, or does not know yet.
+    fn start_over(&mut self) {
+        (self.version, self.newest) = (None, true);
+        self.least.clear();
+    }
+
+    /// Notes a state.
+    fn state(&self, state: State) {
+        self.common.set_state(self.kind, state);
+    }
+
+    /// Notes a failure of this kind alone and tells of it, once a cause until it is over.
+    fn fail(&mut self, state: State, cause: &str) {
+        self.state(state);
+        if self.said.as_deref() != Some(cause) {
+            log::warn!(target: crate::LOG, "{}: {cause}; other kinds go on", self.kind);
+            self.said = Some(cause.to_owned());
+        }
+    }
+
+    /// Notes that the kind is followed.
+    fn progress(&mut self) {
+        (self.failures, self.silences, self.newest) = (0, 0, false);
+        if self.said.take().is_some() {
+            log::info!(target: crate::LOG, "{} are followed again", self.kind);
+        }
+        self.common.connection.recover();
+        self.state(State::Watching);
+    }
+
+    /// Gives the pause after one more failure.
+    fn pause(&mut self, after: Option<u64>) -> Duration {
+        let timing = self.common.timing;
+        let doubled = timing.pause.saturating_mul(1 << self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        let asked = after.map(|seconds| Duration::from_secs(seconds.min(30)));
+        self.jitter(
+            asked
+                .unwrap_or(doubled)
+                .min(asked.map_or(timing.longest, |asked| asked.max(timing.longest))),
+        )
+    }
+
+    /// Varies a duration by a fifth up or down, so that many gateways do not come at once.
+    fn jitter(&mut self, duration: Duration) -> Duration {
+        // Xorshift is chance enough.
+        self.chance = self.chance.max(1);
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 7;
+        self.chance ^= self.chance << 17;
+        duration.mul_f64(0.8 + 0.4 * (self.chance % 1000) as f64 / 1000.0)
+    }
+
+    /// Lists and watches once.
+    async fn turn(&mut self) -> Result<(), End> {
+        let path = self.path().await?;
+        if self.version.is_none() && !self.initial {
+            self.list(&path).await?;
+        }
+        self.watch(&path).await
+    }
+
+    /// Gives the path of the kind.
+    async fn path(&mut self) -> Result<String, End> {
+        Ok(match self.kind {
+            Kind::Namespaces | Kind::Services | Kind::Pods => {
+                format!("/api/v1/{}", self.kind.resource())
+            }
+            Kind::Slices | Kind::ImportSlices => {
+                format!("/apis/discovery.k8s.io/v1/{}", self.kind.resource())
+            }
+            Kind::Imports => {
+                let served = match self.served {
+                    Some(served) => served,
+                    None => self.discover().await?,
+                };
+                self.served = Some(served);
+                format!("{MULTICLUSTER}/{served}/{}", self.kind.resource())
+            }
+        })
+    }
+
+    /// Finds out which version of ServiceImport is served.
+    async fn discover(&self) -> Result<&'static str, End> {
+        for version in VERSIONS {
+            let reply =
+                self.get(&format!("{MULTICLUSTER}/{version}"), self.common.timing.list).await;
+            match reply {
+                Ok(reply) if reply.json => {
+                    let limited = http_body_util::Limited::new(reply.body, 1 << 20);
+                    let body =
+                        limited.collect().await.map_err(|error| End::Network(error.to_string()))?;
+                    if stream::lists_resource(&body.to_bytes(), self.kind.resource()) {
+                        return Ok(version);
+                    }
+                }
+                Ok(_) => return Err(End::Broken("the API's description is not JSON".to_owned())),
+                Err(End::Absent) => {}
+                Err(end) => return Err(end),
+            }
+        }
+        Err(End::Absent)
+    }
+
+    /// Asks for a path and sorts out what is no success.
+    async fn get(&self, path: &str, wait: Duration) -> Result<Reply, End> {
+        let reply = self.common.connection.get(path, self.kind == Kind::Imports, wait).await?;
+        if reply.status.is_success() {
+            return Ok(reply);
+        }
+        let (code, session, after) = (reply.status, reply.session, reply.retry_after);
+        let problem = reply.problem().await;
+        let watch = path.contains("watch=true");
+        if code == StatusCode::UNAUTHORIZED {
+            self.common.connection.distrust(session);
+            return Err(End::Network(format!(
+                "the credentials are not accepted (401 {})",
+                problem.message
+            )));
+        }
+        Err(match code {
+            StatusCode::FORBIDDEN => {
+                End::Forbidden(self.forbidden(if watch { "watch" } else { "list" }, &problem))
+            }
+            StatusCode::NOT_FOUND if self.kind == Kind::Imports => End::Absent,
+            _ => refused(&problem, after, watch),
+        })
+    }
+
+    /// Names the right that is missing.
+    fn forbidden(&self, verb: &str, problem: &Status) -> String {
+        format!(
+            "forbidden: the verb {verb:?} on the resource {:?} of the API group {:?} is missing ({}); grant get, list and watch",
+            self.kind.resource(),
+            self.kind.group(),
+            problem.message
+        )
+    }
+
+    /// Lists the kind, from the server's watch cache unless a version asks for more.
+    async fn list(&mut self, path: &str) -> Result<(), End> {
+        let timing = self.common.timing;
+        let version = if self.least.is_empty() && !self.newest { "0" } else { &self.least };
+        let query = format!("{path}?resourceVersion={version}{}", self.selectors);
+        let mut reply = self.get(&query, timing.list).await?;
+        self.state(State::Listing);
+        let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;
+        let mut cutter = ListCutter::default();
+        let mut found = None;
+        self.common.apply(&Event::Restart(self.kind));
+        loop {
+            let more = self
+                .piece(&mut reply, &mut decoder, Instant::now() + timing.quiet.max(timing.list))
+                .await?;
+            if reply.json {
+                if more {
+                    continue;
+                }
+                let writer = &self.common.writer;
+                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                found = Some(
+                    stream::json_list(self.kind, decoder.bytes(), &mut |event| writer.apply(event))
+                        .map_err(broken)?,
+                );
+                break;
+            }
+            let mut taken = 0;
+            let mut writer = self.common.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            while let Some((part, len)) = cutter.next(&decoder.bytes()[taken..]).map_err(broken)? {
+                match part {
+                    Part::Version(version) => found = Some(version.into_owned()),
+                    Part::Item(message) => {
+                        let (object, _) =
+                            crate::proto::object(self.kind, message, &self.keep).map_err(broken)?;
+                        writer.apply(&Event::Apply(object));
+                    }
+                    Part::Other => {}
+                }
+                taken += len;
+            }
+            drop(writer);
+            decoder.consume(taken);
+            if !more {
+                if !cutter.complete() || !decoder.bytes().is_empty() {
+                    return Err(End::Network("the connection ended within a list".to_owned()));
+                }
+                break;
+            }
+        }
+        let version = found.ok_or_else(|| broken("a list without a resource version"))?;
+        self.common.apply(&Event::Synced(self.kind));
+        self.common.store.hear(self.kind);
+        self.least.clone_from(&version);
+        self.version = Some(version);
+        self.progress();
+        Ok(())
+    }
+
+    /// Reads the next piece of a body into the decoder; says whether there may be more.
+    async fn piece(
+        &self,
+        reply: &mut Reply,
+        decoder: &mut Decoder,
+        until: Instant,
+    ) -> Result<bool, End> {
+        match timeout_at(until, reply.body.frame()).await {
+            Err(_) => Err(End::Network("the connection fell silent".to_owned())),
+            Ok(None) => {
+                decoder.finish().map_err(|error| {
+                    End::Network(format!("the connection ended early: {error}"))
+                })?;
+                Ok(false)
+            }
+            Ok(Some(Err(error))) => {
+                Err(End::Network(format!("the connection ended early: {error}")))
+            }
+            Ok(Some(Ok(frame))) => {
+                if let Some(bytes) = frame.data_ref() {
+                    decoder.push(bytes).map_err(broken)?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Watches the kind until the watch ends.
+    async fn watch(&mut self, path: &str) -> Result<(), End> {
+        let timing = self.common.timing;
+        let length = timing.watch
+            + timing.watch.mul_f64(self.jitter(Duration::from_secs(1)).as_secs_f64() - 0.8);
+        let mut query = format!(
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}{}",
+            length.as_secs().max(1),
+            self.selectors
+        );
+        let mut initial = self.version.is_none();
+        match &self.version {
+            Some(version) => query += &format!("&resourceVersion={version}"),
+            None => {
+                query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+                if !self.least.is_empty() {
+                    query += &format!("&resourceVersion={}", self.least);
+                }
+            }
+        }
+        let wait = timing.answer * (self.silences.min(2) + 1);
+        let mut reply = match self.get(&query, wait).await {
+            Ok(reply) => reply,
+            Err(end) => {
+                self.silences = self.silences.saturating_add(1);
+                return Err(end);
+            }
+        };
+        let start = Instant::now();
+        let deadline = start + length + timing.slack;
+        let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;
+        if initial {
+            self.state(State::Listing);
+            self.common.apply(&Event::Restart(self.kind));
+        } else {
+            self.common.store.hear(self.kind);
+            self.state(State::Watching);
+            self.common.connection.recover();
+        }
+        let (mut heard, mut periodic, mut any) = (start, false, false);
+        loop {
+            let until = match (initial, any, periodic) {
+                (true, ..) => heard + timing.quiet * if any { 3 } else { 1 },
+                (false, _, true) => deadline.min(heard + timing.silence),
+                (false, _, false) => deadline,
+            };
+            let more = match self.piece(&mut reply, &mut decoder, until).await {
+                Ok(more) => more,
+                // A server that does not know of initial events may take this for a watch from now on.
+                Err(End::Network(_)) if initial && !any && Instant::now() >= until => {
+                    return Err(End::NoInitial);
+                }
+                Err(_) if !initial && Instant::now() >= deadline => return Ok(()),
+                Err(end) => return Err(end),
+            };
+            if !more {
+                break;
+            }
+            let notes = self.take(&mut decoder, reply.json)?;
+            if notes == Notes::default() {
+                continue;
+            }
+            periodic |= notes.bookmark && !initial && heard.elapsed() > timing.silence / 8;
+            (heard, any) = (Instant::now(), true);
+            self.common.store.hear(self.kind);
+            if let Some(version) = notes.version
+                && (!initial || notes.end)
+            {
+                self.least.clone_from(&version);
+                self.version = Some(version);
+            }
+            if initial && notes.end {
+                initial = false;
+                self.progress();
+            } else if !initial && notes.applied {
+                self.progress();
+            }
+            if !initial && Instant::now() >= deadline {
+                break;
+            }
+        }
+        if initial {
+            return Err(End::Network("the connection ended within the initial events".to_owned()));
+        }
+        // A watch that ends at once is counted as a failure, or the server would be asked in a tight loop.
+        if start.elapsed() >= Duration::from_secs(1) {
+            self.failures = 0;
+        } else {
+            self.failures = self.failures.max(1);
+        }
+        Ok(())
+    }
+
+    /// Applies the events that have come whole.
+    fn take(&self, decoder: &mut Decoder, json: bool) -> Result<Notes, End> {
+        let mut notes = Notes::default();
+        let mut taken = 0;
+        let mut writer = self.common.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = None;
+        while let Some((frame, len)) =
+            stream::frame(&decoder.bytes()[taken..], json).map_err(broken)?
+        {
+            taken += len;
+            let note =
+                stream::event(self.kind, frame, json, &self.keep, &mut |event| writer.apply(event));
+            match note.map_err(broken)? {
+                Note::Applied(version) => (notes.version, notes.applied) = (Some(version), true),
+                Note::Bookmark(version, done) => {
+                    if done {
+                        writer.apply(&Event::Synced(self.kind));
+                    }
+                    (notes.version, notes.bookmark) = (Some(version), true);
+                    notes.end |= done;
+                }
+                Note::Error(problem) => {
+                    end = Some(refused(&problem, None, true));
+                    break;
+                }
+                Note::Nothing => {}
+            }
+        }
+        drop(writer);
+        decoder.consume(taken);
+        end.map_or(Ok(notes), Err)
+    }
+}
+
+/// What a piece of a watch had.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Notes {
+    /// The last resource version.
+    version: Option<String>,
+    /// Whether an object came.
+    applied: bool,
+    /// Whether a bookmark came.
+    bookmark: bool,
+    /// Whether the initial events ended.
+    end: bool,
+}
+
+/// Sorts out a refusal that is the kind's own.
+fn refused(problem: &Status, after: Option<u64>, watch: bool) -> End {
+    let text =
+        format!("the API server says {} {}: {}", problem.code, problem.reason, problem.message);
+    match problem.code {
+        410 => End::Gone(text),
+        // "Too large resource version": the server is behind what another one, or its own past, has told.
+        500 | 504 if problem.message.contains("Too large resource version") => End::Ahead(text),
+        400 | 422
+            if watch
+                && (problem.message.contains("sendInitialEvents")
+                    || problem.message.contains("resourceVersionMatch")) =>
+        {
+            End::NoInitial
+        }
+        _ => End::Busy(text, after),
+    }
+}
+
+/// Makes an end of what can not be read.
+fn broken(error: impl std::fmt::Display) -> End {
+    End::Broken(format!("the API server sent what can not be read: {error}"))
+}
