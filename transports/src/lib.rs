@@ -7,6 +7,7 @@ pub mod limits;
 mod socket;
 mod tcp;
 mod udp;
+pub mod upstream;
 pub mod workers;
 
 pub use admin::{Admin, AdminError};

@@ -1,0 +1,121 @@
+//! The sockets and connections to an upstream that one worker has.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::conn::{Conn, Ticket, random_id};
+use super::{Protocol, Upstream, tcp, udp};
+
+/// How many UDP sockets to one upstream a worker has. Each has a random port, and each query a random one of them.
+const SOCKETS: usize = 32;
+
+/// How many TCP connections to one upstream a worker has before it sends several queries by one (RFC 7766 §6.2.1.1).
+const CONNECTIONS: usize = 8;
+
+/// The sockets and connections of one worker.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    udp: Vec<Arc<Conn>>,
+    tcp: Vec<Arc<Conn>>,
+}
+
+impl Drop for Pool {
+    /// Their tasks end once the queries under way have.
+    fn drop(&mut self) {
+        self.udp.iter().chain(&self.tcp).for_each(|conn| conn.retire());
+    }
+}
+
+/// The number of the thread that runs this, from 0 in the order in which threads first ask.
+pub(super) fn worker() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    OWN.with(|own| {
+        let number = own.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        own.set(Some(number));
+        number
+    })
+}
+
+impl Pool {
+    /// Begins a query on a connection, a `fresh` one if that is asked for; tells whether it is fresh. None if all are full.
+    pub(super) fn begin(
+        &mut self,
+        upstream: &Upstream,
+        protocol: Protocol,
+        fresh: bool,
+        write: &(dyn Fn(u16, &mut Vec<u8>) + Sync),
+    ) -> io::Result<Option<(Ticket, bool)>> {
+        let settings = &upstream.settings;
+        let (conns, most) = match protocol {
+            Protocol::Udp => (&mut self.udp, SOCKETS),
+            Protocol::Tcp => (&mut self.tcp, CONNECTIONS),
+        };
+        conns.retain(|conn| !conn.is_spent());
+        let known = if fresh { None } else { choose(conns, protocol) };
+        if let Some(ticket) = known.and_then(|conn| conn.begin(write)) {
+            return Ok(Some((ticket, false)));
+        }
+        if conns.len() >= most * 2 {
+            return Ok(None);
+        }
+        let conn = match protocol {
+            Protocol::Udp => udp::open(
+                upstream.addr,
+                settings.source,
+                settings.max_age.map_or(settings.expire, |most| settings.expire.min(most)),
+                settings.read_timeout,
+            )?,
+            Protocol::Tcp => {
+                let life = tcp::Life {
+                    idle: settings.expire,
+                    most: settings.max_age,
+                    write: settings.read_timeout,
+                };
+                tcp::open(upstream.addr, settings.source, Arc::clone(&upstream.dial), life)
+            }
+        };
+        conns.push(Arc::clone(&conn));
+        let ticket = conn.begin(write);
+        if settings.max_idle > 0 {
+            trim(conns, settings.max_idle);
+        }
+        Ok(ticket.map(|ticket| (ticket, true)))
+    }
+}
+
+/// The connection to use again. Of sockets any one, once there are enough of them, so that nobody knows which. A TCP
+/// connection without a query under way, or once there are enough of them the one with the fewest.
+fn choose(conns: &[Arc<Conn>], protocol: Protocol) -> Option<&Arc<Conn>> {
+    let open = || conns.iter().filter_map(|conn| Some((conn.load()?, conn)));
+    match protocol {
+        Protocol::Udp if conns.len() < SOCKETS => None,
+        Protocol::Udp => {
+            let drawn = conns.get(usize::from(random_id()) % conns.len())?;
+            let room = drawn.load().map(|_| drawn);
+            room.or_else(|| open().min_by_key(|(load, _)| *load).map(|(_, conn)| conn))
+        }
+        Protocol::Tcp => {
+            let (load, conn) = open().min_by_key(|(load, _)| *load)?;
+            (load == 0 || conns.len() >= CONNECTIONS).then_some(conn)
+        }
+    }
+}
+
+/// Has no more than `most` connections idle; the oldest go.
+fn trim(conns: &mut Vec<Arc<Conn>>, most: usize) {
+    let idle = conns.iter().filter(|conn| conn.is_idle()).count();
+    let mut surplus = idle.saturating_sub(most);
+    conns.retain(|conn| {
+        let goes = surplus > 0 && conn.is_idle();
+        if goes {
+            surplus -= 1;
+            conn.retire();
+        }
+        !goes
+    });
+}
