@@ -63,7 +63,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Starts the gateway and waits until it listens on each port that the Corefile names; panics with its output if it does not.
+    /// Starts the gateway and waits until it listens on each `@PORT@` that the Corefile names, or on any port if it names none;
+    /// panics with its output if it does not.
     pub fn start(self) -> Gateway {
         let mut gateway = self.launch();
         let wanted = gateway.wanted.clone();
@@ -71,7 +72,8 @@ impl<'a> Builder<'a> {
             if !gateway.process.running() {
                 return Some(false);
             }
-            gateway.process.ports().is_superset(&wanted).then_some(true)
+            let ports = gateway.process.ports();
+            (!ports.is_empty() && ports.is_superset(&wanted)).then_some(true)
         });
         match up {
             Some(true) => gateway,

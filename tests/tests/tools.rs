@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use tests::client::{self, Query, Stream};
-use tests::{Cluster, Folder, Namespace, Process, Upstream, free_port, until};
+use tests::{Cluster, Folder, Gateway, Namespace, Process, Upstream, free_port, until};
 
 /// How long anything here may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -121,4 +121,39 @@ fn a_cluster_keeps_its_objects_and_ports_over_a_crash() {
     // default/kubernetes, shop/db and shop/outside are left.
     assert!(seen.split_whitespace().any(|w| w == "3"), "{seen}");
     cluster.stop();
+}
+
+#[test]
+fn a_gateway_is_started_asked_and_stopped() {
+    let mut gateway = Gateway::new(".:@PORT@ {\n whoami\n}\n.:@PORT:second@ {\n whoami\n}").start();
+    let reply = gateway.ask("www.example.org A");
+    assert_eq!((reply.rcode(), reply.flags().as_str()), (ResponseCode::NoError, "qr aa rd"));
+    assert_ne!(gateway.address(), gateway.address_of("second"));
+    let second = gateway.ask_at("second", Query::from("www.example.org").tcp().bufsize(1232));
+    assert!(
+        second.message.edns.is_some() && second.additionals().iter().any(|r| r.contains("_tcp.")),
+        "{second:?}"
+    );
+    assert!(gateway.resident() > 1 << 20 && gateway.folder().join("Corefile").exists());
+    assert!(gateway.stop().success(), "{}", gateway.output());
+    assert!(
+        Query::from("www.example.org")
+            .patience(Duration::from_millis(200))
+            .ask(gateway.address())
+            .is_none()
+    );
+}
+
+#[test]
+fn a_corefile_may_be_refused() {
+    let (status, output) = Gateway::new(".:@PORT@ {\n nosuchplugin\n}").refused();
+    assert!(!status.success() && output.contains("nosuchplugin"), "{output}");
+}
+
+#[test]
+fn a_gateway_in_a_namespace_may_have_port_53() {
+    let namespace = Namespace::new();
+    let _gateway = Gateway::new(".:53 {\n whoami\n}").within(&namespace).start();
+    let seen = namespace.enter(|| client::ask("127.0.0.1:53".parse().unwrap(), "example.org A"));
+    assert_eq!(seen.rcode(), ResponseCode::NoError);
 }

@@ -4,6 +4,7 @@ import concurrent.futures
 import glob
 import json
 import os
+import shlex
 import sys
 import time
 
@@ -116,6 +117,10 @@ def main():
     ap.add_argument("--messages", action="store_true", help="keep the error texts of rejected Corefiles")
     ap.add_argument("--json", help="write a summary of check here")
     args = ap.parse_args()
+    # The server's current directory is another one.
+    program, *rest = shlex.split(args.server) or [""]
+    args.server = shlex.join([os.path.abspath(program) if "/" in program else program, *rest])
+    args.testbed = args.testbed and os.path.abspath(args.testbed)
     plugins = None
     if args.action == "sort":
         lists.write(args.cases[0], [load(p) for p in find_cases([os.path.join(args.cases[0], "corpus")])])
