@@ -129,7 +129,6 @@ impl Build<'_> {
             groups: numbered,
             lost: whole.lost,
             shared: whole.shared,
-            recover: !whole.debug,
             stacktrace: whole.stacktrace,
             tasks: Stopper::new(Duration::ZERO),
             common: Arc::clone(&self.common),

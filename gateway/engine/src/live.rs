@@ -55,8 +55,6 @@ pub struct Live {
     /// Those which see what no block takes.
     pub(crate) lost: Vec<Box<dyn Observer>>,
     pub(crate) shared: Shared,
-    /// Whether a panic is caught (`debug` says no).
-    pub(crate) recover: bool,
     /// Whether a caught panic's place is logged.
     pub(crate) stacktrace: bool,
     /// Stops the tasks of this configuration when it is dropped.
@@ -182,9 +180,6 @@ impl Live {
 
     /// Like [`Live::start`], and a panic costs one SERVFAIL.
     pub(crate) fn start_guarded(&self, x: &mut Exchange) -> Progress {
-        if !self.recover {
-            return self.start(x);
-        }
         match catch_unwind(AssertUnwindSafe(|| self.start(x))) {
             Ok(progress) => progress,
             Err(panic) => Progress::Finished(self.panicked(x, &*panic)),
@@ -200,15 +195,11 @@ impl Live {
                 let plugin = self.plugin(x);
                 let mut work = plugin.work(x, carry);
                 // A panic in the future is caught at the poll that it happens in.
-                let guarded = poll_fn(|cx| {
-                    if !self.recover {
-                        return work.as_mut().poll(cx).map(Ok);
-                    }
-                    match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+                let guarded =
+                    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
                         Ok(poll) => poll.map(Ok),
                         Err(panic) => std::task::Poll::Ready(Err(panic)),
-                    }
-                });
+                    });
                 match deadline {
                     None => guarded.await,
                     Some(at) => timeout_at(at.into(), guarded)
@@ -221,8 +212,7 @@ impl Live {
                     x.resume = step;
                     match catch_unwind(AssertUnwindSafe(|| self.advance(x))) {
                         Ok(progress) => progress,
-                        Err(panic) if self.recover => Progress::Finished(self.panicked(x, &*panic)),
-                        Err(panic) => std::panic::resume_unwind(panic),
+                        Err(panic) => Progress::Finished(self.panicked(x, &*panic)),
                     }
                 }
                 Err(panic) => Progress::Finished(self.panicked(x, &*panic)),

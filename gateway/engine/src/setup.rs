@@ -336,7 +336,7 @@ impl<'a> Setup<'a> {
         self.whole.lameduck = self.whole.lameduck.max(duration);
     }
 
-    /// Turns debug logging on and the recovery from panics off, for the whole process.
+    /// Turns debug logging on for the whole process.
     pub fn debug(&mut self) {
         self.whole.debug = true;
     }
