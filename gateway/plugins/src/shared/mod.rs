@@ -1,8 +1,14 @@
 //! What several plugins need.
 
+pub mod asked;
 pub mod fall;
 pub mod host;
+pub mod listen;
 pub mod once;
 pub mod regex;
+pub mod replacer;
 pub mod response;
+pub mod span;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod zones;

@@ -59,12 +59,37 @@ impl Kind {
         }
     }
 
+    /// Its name, as `log` tells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoError => "NOERROR",
+            Self::NameError => "NXDOMAIN",
+            Self::ServerError => "SERVERERROR",
+            Self::NoData => "NODATA",
+            Self::Delegation => "DELEGATION",
+            Self::Meta => "META",
+            Self::Update => "UPDATE",
+            Self::OtherError => "OTHERERROR",
+        }
+    }
+
     /// The class of this kind.
     pub fn class(self) -> Class {
         match self {
             Self::NoError | Self::Delegation => Class::Success,
             Self::NameError | Self::NoData => Class::Denial,
             _ => Class::Error,
+        }
+    }
+}
+
+impl Class {
+    /// Its name, as `log` tells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Denial => "denial",
+            Self::Error => "error",
         }
     }
 }
