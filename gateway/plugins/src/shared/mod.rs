@@ -8,6 +8,7 @@ pub mod once;
 pub mod regex;
 pub mod replacer;
 pub mod response;
+pub mod reverse;
 pub mod span;
 #[cfg(test)]
 pub(crate) mod testing;
