@@ -185,7 +185,7 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let pick = (seed >> 33) as usize;
-            let len = if pick % 997 == 0 { 70_000 + pick % 9_000 } else { pick % 700 };
+            let len = if pick.is_multiple_of(997) { 70_000 + pick % 9_000 } else { pick % 700 };
             let bytes = vec![round as u8; len];
             match pick % 3 {
                 0 if !kept.is_empty() => {

@@ -317,6 +317,8 @@ impl Connection {
         drop(permit);
         let reply = match result {
             Ok(Ok(response)) => Ok(Reply::new(response, session.number)),
+            // What kube wraps an error of the network in says nothing to operators.
+            Ok(Err(kube::Error::Service(error))) => Err(Failure::Network(causes(&*error))),
             Ok(Err(error)) => Err(Failure::Network(causes(&error))),
             Err(_) => Err(Failure::Silent(wait)),
         };
@@ -462,8 +464,8 @@ async fn configuration(source: &Source) -> Result<kube::Config, Refusal> {
         }
         Source::Manifests(_) => return Err(Refusal("manifests have no API server".to_owned())),
         Source::Endpoint { url, tls } => {
-            let user = tls.as_ref().map_or(
-                json!({}),
+            let user = tls.as_ref().map_or_else(
+                || json!({}),
                 |tls| json!({ "client-certificate": tls.certificate, "client-key": tls.key }),
             );
             let authorities = tls.as_ref().map(|tls| &tls.authorities);

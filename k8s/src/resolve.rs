@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    hash::{BuildHasher as _, Hash as _, Hasher as _},
+    hash::BuildHasher as _,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
@@ -289,9 +289,7 @@ fn addresses<'d>(services: &[&'d document::Service]) -> BTreeMap<(&'d str, &'d s
             .is_some_and(|policy| policy.ends_with("DualStack"));
         let v6 = families.contains(&"IPv6") || dual;
         let v4 = families.contains(&"IPv4") || dual || !v6;
-        let mut hasher = foldhash::fast::FixedState::with_seed(0).build_hasher();
-        key.hash(&mut hasher);
-        let start = hasher.finish() as u16;
+        let start = foldhash::fast::FixedState::with_seed(0).hash_one(key) as u16;
         let mut choose = |address: fn(u16) -> IpAddr| {
             // Some 65,000 are enough: a folder with more services than that gets none for the rest.
             let ip = (0..=u16::MAX)

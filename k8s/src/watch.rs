@@ -27,6 +27,9 @@ const MULTICLUSTER: &str = "/apis/multicluster.x-k8s.io";
 /// The versions of ServiceImport that are understood, the best first.
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
+/// How long a watch must last to be taken for an established one.
+const SETTLED: Duration = Duration::from_secs(1);
+
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
@@ -110,6 +113,8 @@ enum End {
     NoInitial,
     /// The resource version is newer than what the server has.
     Ahead(String),
+    /// The connection of a watch that had been established broke.
+    Cut(String),
     /// The server can not be reached, does not answer, or does not accept the credentials.
     Network(String),
     /// The server can not serve now; with what it asks to be waited, in seconds.
@@ -151,6 +156,8 @@ pub(crate) struct Follower {
     served: Option<&'static str>,
     /// Failures since the last progress.
     failures: u32,
+    /// Times that the kind was forbidden in succession.
+    refusals: u32,
     /// Waits for a watch's response that were too short.
     silences: u32,
     /// What has been said of a trouble that goes on.
@@ -176,6 +183,7 @@ impl Follower {
             initial: true,
             served: None,
             failures: 0,
+            refusals: 0,
             silences: 0,
             said: None,
             chance,
@@ -216,6 +224,11 @@ impl Follower {
                 self.fail(State::Failing, &cause);
                 self.pause(None)
             }
+            // If the server is away the next attempt will tell.
+            End::Cut(cause) => {
+                log::debug!(target: crate::LOG, "{}: {cause}; watched again", self.kind);
+                self.pause(None)
+            }
             End::Network(cause) => {
                 self.common.connection.complain(&cause);
                 self.state(State::Failing);
@@ -231,8 +244,12 @@ impl Follower {
                 self.pause(None)
             }
             End::Forbidden(cause) => {
-                self.fail(State::Forbidden, &cause);
-                self.jitter(timing.refused)
+                // An API server that has just started may not know its roles yet: said only if it says so again.
+                if self.refusals > 0 || !self.common.store.listed(self.kind) {
+                    self.fail(State::Forbidden, &cause);
+                }
+                self.refusals = self.refusals.saturating_add(1);
+                if self.refusals > 5 { self.jitter(timing.refused) } else { self.pause(None) }
             }
             End::Absent => {
                 // What a removed definition had is gone with it.
@@ -274,7 +291,7 @@ impl Follower {
 
     /// Notes that the kind is followed.
     fn progress(&mut self) {
-        (self.failures, self.silences, self.newest) = (0, 0, false);
+        (self.failures, self.refusals, self.silences, self.newest) = (0, 0, 0, false);
         if self.said.take().is_some() {
             log::info!(target: crate::LOG, "{} are followed again", self.kind);
         }
@@ -517,19 +534,27 @@ impl Follower {
             self.common.connection.recover();
         }
         let (mut heard, mut periodic, mut any) = (start, false, false);
+        let mut settled = initial;
         loop {
             let until = match (initial, any, periodic) {
                 (true, ..) => heard + timing.quiet * if any { 3 } else { 1 },
                 (false, _, true) => deadline.min(heard + timing.silence),
                 (false, _, false) => deadline,
             };
+            let until = if settled { until } else { until.min(start + SETTLED) };
             let more = match self.piece(&mut reply, &mut decoder, until).await {
                 Ok(more) => more,
+                Err(_) if !settled && Instant::now() >= start + SETTLED => {
+                    settled = true;
+                    self.progress();
+                    continue;
+                }
                 // A server that does not know of initial events may take this for a watch from now on.
                 Err(End::Network(_)) if initial && !any && Instant::now() >= until => {
                     return Err(End::NoInitial);
                 }
                 Err(_) if !initial && Instant::now() >= deadline => return Ok(()),
+                Err(End::Network(cause)) if !initial => return Err(End::Cut(cause)),
                 Err(end) => return Err(end),
             };
             if !more {
@@ -562,7 +587,7 @@ impl Follower {
             return Err(End::Network("the connection ended within the initial events".to_owned()));
         }
         // A watch that ends at once is counted as a failure, or the server would be asked in a tight loop.
-        if start.elapsed() >= Duration::from_secs(1) {
+        if start.elapsed() >= SETTLED {
             self.failures = 0;
         } else {
             self.failures = self.failures.max(1);

@@ -1,4 +1,7 @@
 //! Tests of the crate's parts together.
 
+mod api;
+mod proto;
 mod store;
+mod watch;
 mod yaml;

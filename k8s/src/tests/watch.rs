@@ -1,0 +1,601 @@
+//! Watches against servers that misbehave.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use tokio::{net::TcpListener, runtime::Handle, time::sleep};
+
+use super::api::{Answer, Api, Asked, Step, gzip};
+use crate::{Config, Keep, Kind, Limits, Probe, Source, State, WatchSet, watch::Timing};
+
+/// Short times.
+fn timing() -> Timing {
+    Timing {
+        watch: Duration::from_secs(4),
+        slack: Duration::from_secs(1),
+        silence: Duration::from_secs(2),
+        answer: Duration::from_millis(400),
+        list: Duration::from_secs(1),
+        quiet: Duration::from_millis(400),
+        pause: Duration::from_millis(20),
+        longest: Duration::from_millis(100),
+        refused: Duration::from_millis(100),
+    }
+}
+
+/// Remembers what it is told.
+#[derive(Debug, Default)]
+struct Ear {
+    states: Mutex<Vec<(Kind, State)>>,
+    codes: Mutex<Vec<String>>,
+    limited: Mutex<f64>,
+}
+
+impl Probe for Ear {
+    fn state(&self, kind: Kind, state: State) {
+        self.states.lock().unwrap().push((kind, state));
+    }
+
+    fn request(&self, code: &str, method: &str, host: &str) {
+        assert!(method == "GET" && host.starts_with("127.0.0.1:"));
+        self.codes.lock().unwrap().push(code.to_owned());
+    }
+
+    fn limited(&self, _verb: &str, _host: &str, seconds: f64) {
+        *self.limited.lock().unwrap() += seconds;
+    }
+}
+
+/// The configuration of a server: services and namespaces alone.
+fn config(api: &Api) -> Config {
+    let url = format!("http://{}", api.address);
+    let limits = Limits { qps: 10_000.0, burst: 10_000, inflight: 0 };
+    Config { keep: Keep::default(), limits, ..Config::new(Source::Endpoint { url, tls: None }) }
+}
+
+/// Follows a server.
+fn follow(config: &Config) -> (Arc<WatchSet>, Arc<Ear>) {
+    let ear = Arc::new(Ear::default());
+    let probe: Arc<dyn Probe> = Arc::clone(&ear) as _;
+    (WatchSet::start_timed(config, probe, &Handle::current(), timing()), ear)
+}
+
+/// An event of a watch.
+fn event(word: &str, name: &str, version: u64) -> Vec<u8> {
+    let metadata =
+        json!({ "name": name, "namespace": "shop", "resourceVersion": version.to_string() });
+    let spec = json!({ "clusterIP": "198.51.100.1", "ports": [{ "port": 80 }] });
+    line(&json!({ "type": word, "object": { "metadata": metadata, "spec": spec } }))
+}
+
+/// A bookmark.
+fn bookmark(version: u64, end: bool) -> Vec<u8> {
+    let annotations =
+        if end { json!({ "k8s.io/initial-events-end": "true" }) } else { json!(null) };
+    let metadata = json!({ "resourceVersion": version.to_string(), "annotations": annotations });
+    line(&json!({ "type": "BOOKMARK", "object": { "metadata": metadata } }))
+}
+
+/// The event of an expired version.
+fn expired() -> Vec<u8> {
+    let status =
+        json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old" });
+    line(&json!({ "type": "ERROR", "object": status }))
+}
+
+/// A line of JSON.
+fn line(value: &serde_json::Value) -> Vec<u8> {
+    (value.to_string() + "\n").into_bytes()
+}
+
+/// A list.
+fn list(names: &[&str], version: u64) -> Answer {
+    let items: Vec<_> = names
+        .iter()
+        .map(|name| json!({ "metadata": { "name": name, "namespace": "shop" }, "spec": { "clusterIP": "None" } }))
+        .collect();
+    let metadata = json!({ "resourceVersion": version.to_string() });
+    Answer::Whole(200, json!({ "metadata": metadata, "items": items }).to_string())
+}
+
+/// A refusal.
+fn status(code: u16, reason: &str, message: &str) -> Answer {
+    let status = json!({ "kind": "Status", "code": code, "reason": reason, "message": message });
+    Answer::Whole(code, status.to_string())
+}
+
+/// Answers for namespaces: there is `shop`, and nothing happens.
+fn namespaces() -> Answer {
+    let name = json!({ "type": "ADDED", "object": { "metadata": { "name": "shop", "resourceVersion": "1" } } });
+    Answer::Steps(
+        "identity",
+        vec![Step::Send(line(&name)), Step::Send(bookmark(1, true)), Step::Hold],
+    )
+}
+
+/// Starts a server whose services are scripted; other kinds are quiet.
+async fn services(script: impl Fn(&Asked, usize) -> Answer + Send + Sync + 'static) -> Api {
+    Api::start(
+        move |asked, before| {
+            if asked.path.contains("/services") { script(asked, before) } else { namespaces() }
+        },
+    )
+    .await
+}
+
+/// Gives the names of services.
+fn names(set: &WatchSet) -> String {
+    let reader = set.store().read();
+    let names: Vec<_> =
+        reader.services().iter().map(|service| service.name().escape_ascii().to_string()).collect();
+    names.join(" ")
+}
+
+/// Waits until something is so.
+async fn until(what: &str, test: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !test() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Steps of a stream that stays open.
+fn stream(pieces: Vec<Vec<u8>>) -> Answer {
+    Answer::Steps("", pieces.into_iter().map(Step::Send).chain([Step::Hold]).collect())
+}
+
+/// Steps of a stream that ends.
+fn ends(pieces: Vec<Vec<u8>>) -> Answer {
+    Answer::Steps("", pieces.into_iter().map(Step::Send).collect())
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_the_last_one_ended() {
+    let api = services(|_, before| match before {
+        0 => ends(vec![
+            event("ADDED", "a", 3),
+            event("ADDED", "b", 2),
+            bookmark(5, true),
+            event("ADDED", "c", 6),
+        ]),
+        1 => ends(vec![event("DELETED", "a", 7), bookmark(9, false)]),
+        _ => stream(vec![event("MODIFIED", "d", 10)]),
+    })
+    .await;
+    let (set, ear) = follow(&config(&api));
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    until("the third watch", || names(&set) == "b c d").await;
+    let asked = api.asked("/services");
+    let version = |at: usize| asked[at].path.split("&resourceVersion=").nth(1).map(str::to_owned);
+    assert_eq!((version(0), version(1), version(2)), (None, Some("6".into()), Some("9".into())));
+    assert!(
+        asked[0].path.contains("sendInitialEvents=true")
+            && asked[0].path.contains("resourceVersionMatch=NotOlderThan")
+    );
+    assert!(
+        asked[0].header.contains("user-agent: causeway/0.1.0 git_commit:"),
+        "{}",
+        asked[0].header
+    );
+    assert!(
+        asked[0].header.contains("accept: application/vnd.kubernetes.protobuf,application/json")
+    );
+    assert!(!ear.states.lock().unwrap().iter().any(|(_, state)| *state == State::Failing));
+    assert_eq!(set.store().state(Kind::Services), State::Watching);
+}
+
+#[tokio::test]
+async fn an_expired_version_leads_to_a_list_and_no_gap() {
+    for by_status in [false, true] {
+        let api = services(move |_, before| match before {
+            0 => ends(vec![event("ADDED", "a", 1), event("ADDED", "b", 2), bookmark(5, true)]),
+            1 if by_status => status(410, "Expired", "too old"),
+            1 => ends(vec![expired()]),
+            _ => Answer::Steps(
+                "",
+                vec![
+                    Step::Send(event("ADDED", "b", 2)),
+                    Step::Wait(300),
+                    Step::Send(event("ADDED", "c", 8)),
+                    Step::Send(bookmark(9, true)),
+                    Step::Hold,
+                ],
+            ),
+        })
+        .await;
+        let (set, _ear) = follow(&config(&api));
+        assert!(set.wait_synced(Duration::from_secs(5)).await);
+        until("the second list", || api.asked("/services").len() == 3).await;
+        while names(&set) == "a b" {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert!(names(&set).contains('b'), "{}", names(&set));
+        until("the end of the list", || names(&set) == "b c").await;
+        assert!(
+            !api.asked("/services")[2].path.contains("&resourceVersion="),
+            "the newest is asked for"
+        );
+        assert!(set.store().synced());
+    }
+}
+
+#[tokio::test]
+async fn servers_without_initial_events_are_listed_first() {
+    let forbidden = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    for knows in [true, false] {
+        let api = services(move |asked, _| {
+            if !asked.path.contains("watch=true") {
+                list(&["a", "b"], 100)
+            } else if asked.path.contains("sendInitialEvents") {
+                if knows { status(422, "Invalid", forbidden) } else { stream(vec![]) }
+            } else {
+                stream(vec![event("DELETED", "a", 101)])
+            }
+        })
+        .await;
+        let (set, _ear) = follow(&config(&api));
+        assert!(set.wait_synced(Duration::from_secs(5)).await);
+        until("the watch", || names(&set) == "b").await;
+        let asked = api.asked("/services");
+        assert!(asked[1].path.contains("?resourceVersion=0"), "from the cache: {}", asked[1].path);
+        assert!(asked[2].path.contains("&resourceVersion=100"), "{}", asked[2].path);
+    }
+}
+
+#[tokio::test]
+async fn a_forbidden_kind_does_not_hold_up_the_others() {
+    let granted = Arc::new(AtomicBool::new(false));
+    let grant = Arc::clone(&granted);
+    let api = Api::start(move |asked, _| {
+        if asked.path.contains("/pods") && !grant.load(SeqCst) {
+            status(
+                403,
+                "Forbidden",
+                "pods is forbidden: User \"edge\" cannot watch resource \"pods\"",
+            )
+        } else if asked.path.contains("/services") {
+            stream(vec![event("ADDED", "a", 1), bookmark(5, true)])
+        } else {
+            namespaces()
+        }
+    })
+    .await;
+    let (set, ear) =
+        follow(&Config { keep: Keep { pods: true, ..Keep::default() }, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    until("the refusal", || set.store().state(Kind::Pods) == State::Forbidden).await;
+    assert_eq!(names(&set), "a");
+    assert!(!set.store().listed(Kind::Pods));
+    let pods = api.asked("/pods");
+    assert!(pods[0].path.contains("fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed%2Cstatus.phase%21%3DUnknown"));
+    granted.store(true, SeqCst);
+    until("the grant", || set.store().listed(Kind::Pods)).await;
+    assert!(ear.states.lock().unwrap().contains(&(Kind::Pods, State::Forbidden)));
+    assert!(ear.codes.lock().unwrap().contains(&"403".to_owned()));
+}
+
+#[tokio::test]
+async fn a_token_file_is_read_again_when_the_token_is_refused() {
+    let folder = std::env::temp_dir().join(format!("causeway-k8s-token-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("token"), "tok-1\n").unwrap();
+    let good = Arc::new(Mutex::new("tok-1"));
+    let accepted = Arc::clone(&good);
+    let api = services(move |asked, _| {
+        if !asked
+            .header
+            .contains(&format!("authorization: bearer {}\r\n", accepted.lock().unwrap()))
+        {
+            return status(401, "Unauthorized", "Unauthorized");
+        }
+        Answer::Steps(
+            "",
+            vec![
+                Step::Send(event("ADDED", "a", 1)),
+                Step::Send(bookmark(5, true)),
+                Step::Wait(200),
+            ],
+        )
+    })
+    .await;
+    let kubeconfig = json!({
+        "clusters": [{ "name": "c", "cluster": { "server": format!("http://{}", api.address) } }],
+        "users": [{ "name": "u", "user": { "tokenFile": "token" } }],
+        "contexts": [{ "name": "edge", "context": { "cluster": "c", "user": "u" } }],
+    });
+    std::fs::write(folder.join("config"), kubeconfig.to_string()).unwrap();
+    let source =
+        Source::Kubeconfig { file: folder.join("config"), context: Some("edge".to_owned()) };
+    let (set, ear) = follow(&Config { source, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    *good.lock().unwrap() = "tok-2";
+    until("a refusal", || ear.codes.lock().unwrap().contains(&"401".to_owned())).await;
+    until("the state", || set.store().state(Kind::Services) == State::Failing).await;
+    assert_eq!(names(&set), "a", "what is known is served");
+    std::fs::write(folder.join("token.new"), "tok-2").unwrap();
+    std::fs::rename(folder.join("token.new"), folder.join("token")).unwrap();
+    until("the new token", || set.store().state(Kind::Services) == State::Watching).await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_credential_program_is_run_again_when_its_token_is_refused() {
+    let folder = std::env::temp_dir().join(format!("causeway-k8s-exec-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = "#!/bin/sh\nn=$(cat count 2>/dev/null || echo 0); n=$((n+1)); echo $n > count\n[ -n \"$KUBERNETES_EXEC_INFO\" ] || exit 1\nprintf '{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"tok-%s\"}}' $n\n";
+    std::fs::write(folder.join("cred.sh"), script).unwrap();
+    let good = Arc::new(Mutex::new("tok-1"));
+    let accepted = Arc::clone(&good);
+    let api = services(move |asked, _| {
+        if !asked
+            .header
+            .contains(&format!("authorization: bearer {}\r\n", accepted.lock().unwrap()))
+        {
+            return status(401, "Unauthorized", "Unauthorized");
+        }
+        Answer::Steps(
+            "",
+            vec![
+                Step::Send(event("ADDED", "a", 1)),
+                Step::Send(bookmark(5, true)),
+                Step::Wait(200),
+            ],
+        )
+    })
+    .await;
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "sh",
+        "args": ["-c", format!("cd {}; . ./cred.sh", folder.display())],
+        "interactiveMode": "Never",
+    });
+    let kubeconfig = json!({
+        "clusters": [{ "name": "c", "cluster": { "server": format!("http://{}", api.address) } }],
+        "users": [{ "name": "u", "user": { "exec": exec } }],
+        "contexts": [{ "name": "edge", "context": { "cluster": "c", "user": "u" } }],
+        "current-context": "edge",
+    });
+    std::fs::write(folder.join("config"), kubeconfig.to_string()).unwrap();
+    let source = Source::Kubeconfig { file: folder.join("config"), context: None };
+    let (set, _ear) = follow(&Config { source, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    let runs =
+        || std::fs::read_to_string(folder.join("count")).unwrap().trim().parse::<u32>().unwrap();
+    assert_eq!(runs(), 1, "two kinds share one run");
+    *good.lock().unwrap() = "tok-2";
+    until("the second run", || runs() == 2).await;
+    sleep(Duration::from_millis(400)).await;
+    assert_eq!(set.store().state(Kind::Services), State::Watching);
+    assert_eq!(runs(), 2);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_silent_server_is_left_and_found_again() {
+    let hangs = Arc::new(AtomicBool::new(true));
+    let hang = Arc::clone(&hangs);
+    let api = services(move |_, _| {
+        if hang.load(SeqCst) {
+            Answer::Silence
+        } else {
+            stream(vec![event("ADDED", "a", 1), bookmark(5, true)])
+        }
+    })
+    .await;
+    let (set, ear) = follow(&config(&api));
+    assert!(!set.wait_synced(Duration::from_secs(1)).await);
+    assert!(ear.codes.lock().unwrap().contains(&"<error>".to_owned()));
+    hangs.store(false, SeqCst);
+    assert!(set.wait_synced(Duration::from_secs(4)).await);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_later_is_found() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = format!("http://{address}");
+    let config =
+        Config { keep: Keep::default(), ..Config::new(Source::Endpoint { url, tls: None }) };
+    let (set, _ear) = follow(&config);
+    assert!(!set.wait_synced(Duration::from_millis(300)).await);
+    assert_eq!(set.store().state(Kind::Services), State::Failing);
+    let _api = Api::serve(TcpListener::bind(address).await.unwrap(), |asked, _| {
+        if asked.path.contains("/services") {
+            stream(vec![event("ADDED", "a", 1), bookmark(5, true)])
+        } else {
+            namespaces()
+        }
+    });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+}
+
+#[tokio::test]
+async fn gzip_of_many_members_is_read_as_it_comes_and_truncation_is_noticed() {
+    let api = services(|asked, before| {
+        assert!(asked.header.contains("accept-encoding: gzip"));
+        let whole = [gzip(&event("ADDED", "a", 1)), gzip(&event("ADDED", "b", 2))].concat();
+        let last = gzip(&bookmark(5, true));
+        match before {
+            // Cut within a member, once by the end of the connection and once by that of the body.
+            0 => Answer::Steps(
+                "gzip",
+                vec![Step::Send([&whole[..], &last[..9]].concat()), Step::Cut],
+            ),
+            1 => Answer::Steps("gzip", vec![Step::Send([&whole[..], &last[..9]].concat())]),
+            _ => Answer::Steps(
+                "gzip",
+                vec![
+                    Step::Send(whole[..50].to_vec()),
+                    Step::Wait(20),
+                    Step::Send(whole[50..].to_vec()),
+                    Step::Send(last),
+                    Step::Send(gzip(&event("DELETED", "a", 6))),
+                    Step::Hold,
+                ],
+            ),
+        }
+    })
+    .await;
+    let (set, _ear) = follow(&config(&api));
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    until("the event after the list", || names(&set) == "b").await;
+    assert_eq!(api.asked("/services").len(), 3);
+}
+
+#[tokio::test]
+async fn a_half_open_watch_is_left() {
+    let api = services(|asked, before| match before {
+        0 => stream(vec![event("ADDED", "a", 1), bookmark(5, true)]),
+        _ => {
+            assert!(asked.path.contains("&resourceVersion=5"), "{}", asked.path);
+            stream(vec![event("ADDED", "b", 6)])
+        }
+    })
+    .await;
+    let (set, _ear) = follow(&config(&api));
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    let start = Instant::now();
+    until("the second watch", || names(&set) == "a b").await;
+    assert!(start.elapsed() > Duration::from_secs(4), "not before the watch's own time is over");
+    assert!(!set.store().freshness().any(|kind| kind.state == State::Failing));
+}
+
+#[tokio::test]
+async fn a_watch_without_end_is_left_in_its_time() {
+    let api = services(|_, before| {
+        let mut steps = vec![Step::Send(bookmark(5, true))];
+        for version in 0..400 {
+            steps.push(Step::Send(event(
+                "MODIFIED",
+                if before == 0 { "a" } else { "b" },
+                10 + version,
+            )));
+            steps.push(Step::Wait(50));
+        }
+        Answer::Steps("", steps)
+    })
+    .await;
+    let (set, _ear) = follow(&config(&api));
+    until("the second watch", || names(&set) == "a b").await;
+}
+
+#[tokio::test]
+async fn imports_are_taken_up_when_they_are_defined_and_dropped_when_not() {
+    let stage = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&stage);
+    let api = Api::start(move |asked, _| {
+        let kinds = json!({ "resources": [{ "name": "serviceimports" }] }).to_string();
+        match (&*asked.path, now.load(SeqCst)) {
+            ("/apis/multicluster.x-k8s.io/v1alpha1", 1) => Answer::Whole(200, kinds),
+            ("/apis/multicluster.x-k8s.io/v1beta1", 2) => Answer::Whole(200, kinds),
+            (path, stage) if path.contains("/serviceimports?") => {
+                assert!(asked.header.contains("accept: application/json\r\n"));
+                let (version, name) = if stage == 2 { ("v1beta1", "far") } else { ("v1alpha1", "near") };
+                if stage == 0 || !path.contains(version) {
+                    return status(404, "NotFound", "the server could not find the requested resource");
+                }
+                let object = json!({ "metadata": { "name": name, "namespace": "shop", "resourceVersion": "3" },
+                    "spec": { "type": "ClusterSetIP", "ips": ["198.51.100.7"], "ports": [{ "port": 80 }] } });
+                let added = line(&json!({ "type": "ADDED", "object": object }));
+                Answer::Steps("", vec![Step::Send(added), Step::Send(bookmark(4, true)), Step::Wait(300)])
+            }
+            (path, _) if path.starts_with("/apis/multicluster") => status(404, "NotFound", "not found"),
+            _ => namespaces(),
+        }
+    })
+    .await;
+    let keep = Keep { multicluster: true, ..Keep::default() };
+    let (set, _ear) = follow(&Config { keep, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await, "an absent definition holds nothing up");
+    assert_eq!(set.store().state(Kind::Imports), State::Absent);
+    let found = || {
+        let reader = set.store().read();
+        reader.imports().iter().map(|import| import.name().to_vec()).collect::<Vec<_>>()
+    };
+    stage.store(1, SeqCst);
+    until("the definition", || found() == [b"near"]).await;
+    stage.store(2, SeqCst);
+    until("the new version", || found() == [b"far"]).await;
+    stage.store(0, SeqCst);
+    until("the end", || found().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_busy_server_is_given_the_time_that_it_asks_for() {
+    let api = services(|_, before| match before {
+        0 => status(429, "TooManyRequests", "slow down"),
+        1 => status(500, "InternalError", "etcd is away"),
+        2 => status(504, "Timeout", "Too large resource version: 9, current: 1"),
+        _ => stream(vec![event("ADDED", "a", 1), bookmark(5, true)]),
+    })
+    .await;
+    let (set, ear) = follow(&config(&api));
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    assert_eq!(names(&set), "a");
+    let codes = ear.codes.lock().unwrap().clone();
+    assert!(["429", "500", "504"].iter().all(|code| codes.contains(&(*code).to_owned())));
+}
+
+#[tokio::test]
+async fn garbage_is_survived() {
+    let api = services(|_, before| match before {
+        0 => ends(vec![b"<html>\n".to_vec()]),
+        1 => Answer::Steps("gzip", vec![Step::Send(b"not gzip at all, not gzip at all".to_vec())]),
+        2 => Answer::Steps("br", vec![Step::Hold]),
+        3 => ends(vec![
+            event("ADDED", "x", 1),
+            b"{\"type\":\"ADDED\",\"object\":{\"metadata\":7}}\n".to_vec(),
+        ]),
+        4 => Answer::Whole(503, "<html>".to_owned()),
+        5 => Answer::Whole(200, String::new()),
+        _ => stream(vec![event("ADDED", "a", 1), bookmark(5, true)]),
+    })
+    .await;
+    let (set, _ear) = follow(&config(&api));
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    assert_eq!(names(&set), "a", "what an unfinished list named is gone");
+}
+
+#[tokio::test]
+async fn limits_hold_for_all_kinds_of_a_connection() {
+    let api = Api::start(|asked, _| {
+        if asked.path.contains("/services") {
+            stream(vec![bookmark(5, true)])
+        } else {
+            namespaces()
+        }
+    })
+    .await;
+    let keep = Keep { endpoints: true, pods: true, ..Keep::default() };
+    let limits = Limits { qps: 10.0, burst: 1, inflight: 1 };
+    let start = Instant::now();
+    let (set, ear) = follow(&Config { keep, limits, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(290), "four requests at ten a second: {took:?}");
+    assert_eq!(api.open.1.load(SeqCst), 1, "one at a time");
+    let limited = *ear.limited.lock().unwrap();
+    assert!(limited > 0.1, "{limited}");
+}
+
+#[tokio::test]
+async fn a_dropped_set_asks_for_nothing_more() {
+    let api = services(|_, _| ends(vec![bookmark(5, true)])).await;
+    let (set, _ear) = follow(&config(&api));
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    let store = set.store().clone();
+    drop(set);
+    sleep(Duration::from_millis(100)).await;
+    let before = api.asked("").len();
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(api.asked("").len(), before);
+    assert!(store.synced(), "the store outlives its tasks");
+}
