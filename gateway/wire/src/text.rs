@@ -70,7 +70,7 @@ pub fn name_text(wire: &[u8]) -> String {
 
 /// Reads presentation form into wire form, case kept; tells the length, or none if the text is no name. An empty text and a
 /// single dot are the root.
-pub(crate) fn read_name(text: &str, into: &mut [u8; 256]) -> Option<usize> {
+pub fn read_name(text: &str, into: &mut [u8; 256]) -> Option<usize> {
     let mut bytes = text.bytes().peekable();
     let (mut start, mut at) = (0usize, 1usize);
     if text == "." {

@@ -1,0 +1,130 @@
+//! Records as text and as octets.
+
+use wire::{Name, class, rtype};
+
+use super::{Defaults, Record, ttl};
+
+/// The data of a record as hexadecimal digits.
+fn data(text: &str) -> Result<String, String> {
+    let defaults = Defaults { origin: Name::parse("o").unwrap(), ..Defaults::default() };
+    let record = Record::parse(text, &defaults).map_err(|wrong| wrong.to_string())?;
+    Ok(record.unwrap().data.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[test]
+fn owner_class_ttl_and_type_are_read_in_any_order() {
+    let defaults =
+        Defaults { origin: Name::parse("Example.org").unwrap(), ttl: 77, class: class::IN };
+    for (text, owner, class, ttl) in [
+        ("a.test. 60 IN A 198.51.100.1", "\x01a\x04test\0", class::IN, 60),
+        ("A.test. IN 1h30m A 198.51.100.1", "\x01A\x04test\0", class::IN, 5400),
+        ("@ A 198.51.100.1", "\x07example\x03org\0", class::IN, 77),
+        ("w CH A 198.51.100.1", "\x01w\x07example\x03org\0", class::CH, 77),
+        ("  w. ( 5 ; comment\n A ) 198.51.100.1 ; more", "\x01w\0", class::IN, 5),
+        ("\n; nothing\nw. A 198.51.100.1\nx. A 198.51.100.2", "\x01w\0", class::IN, 77),
+        (r"a\.b. A 198.51.100.1", "\x03a.b\0", class::IN, 77),
+        (r"a\. A 198.51.100.1", "\x02a.\x07example\x03org\0", class::IN, 77),
+        ("a. 1 CLASS3 TYPE1 198.51.100.1", "\x01a\0", class::CH, 1),
+    ] {
+        let record = Record::parse(text, &defaults)
+            .unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
+            .unwrap();
+        assert_eq!(record.data, [198, 51, 100, 1], "{text}");
+        let own = (&*record.owner, record.class, record.rtype, record.ttl);
+        assert_eq!(own, (owner.as_bytes(), class, rtype::A, ttl), "{text}");
+    }
+    assert_eq!(Record::parse(" ; nothing\n", &defaults), Ok(None));
+}
+
+#[test]
+fn data_of_every_type_is_read() {
+    for (text, want) in [
+        ("A 198.51.100.7", "c6336407"),
+        ("AAAA 2001:db8::1", "20010db8000000000000000000000001"),
+        ("CNAME w", "0177016f00"),
+        ("NS w.", "017700"),
+        ("MX 10 @", "000a016f00"),
+        ("SRV 1 2 3 .", "00010002000300"),
+        ("SOA a. b. ( 1 1h 60 1d 2m )", "0161000162000000000100000e100000003c0001518000000078"),
+        ("TXT \"a b\" c \"\" \\065\\\"", "036120620163000241 22"),
+        ("HINFO cpu \"o s\"", "03637075036f2073"),
+        ("NAPTR 1 2 u \"E2U+sip\" \"!a!b!\" .", "0001000201750745 32552b7369700521612162 2100"),
+        ("CAA 0 issue \"ca.test\"", "0005697373756563612e74657374"),
+        ("URI 1 2 \"https://a\"", "0001000268747470733a2f2f61"),
+        ("TLSA 3 1 1 ab cd", "030101abcd"),
+        ("SSHFP 4 2 abcd", "0402abcd"),
+        ("DS 7 ED25519 2 abcd", "00070f02abcd"),
+        ("DNSKEY 257 3 13 AAEC", "0101030d000102"),
+        (
+            "RRSIG A 13 2 60 20250131235959 1738368000 5 o. AAA=",
+            "00010d020000003c679d63ff679d6400 0005016f000000",
+        ),
+        ("NSEC b. A MX RRSIG TYPE257", "0162000006400100000002010140"),
+        ("NSEC3 1 0 5 ab 00 A", "0100000501ab01000001 40"),
+        ("NSEC3PARAM 1 0 0 -", "0100000000"),
+        ("RP a. b.", "016100016200"),
+        ("EUI48 00-11-22-aa-bb-cc", "001122aabbcc"),
+        ("L64 5 2001:0db8:0000:0001", "000520010db800000001"),
+        ("SVCB 0 a.", "0000016100"),
+        (
+            "HTTPS 1 . port=8443 alpn=\"h2,h3\" ipv4hint=198.51.100.1",
+            "000100000100060268320268330003000220fb00040004c6336401",
+        ),
+        (
+            "HTTPS 1 . key65000=\"a b\" no-default-alpn mandatory=port,alpn",
+            "00010000000004000100030002 0000fde80003612062",
+        ),
+        ("TYPE65280 \\# 3 ab cdef", "abcdef"),
+        ("A \\# 4 c6336407", "c6336407"),
+    ] {
+        assert_eq!(data(&format!("x. {text}")), Ok(want.replace(' ', "")), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_record_is_refused() {
+    for (text, wrong) in [
+        ("x.", "the record type is missing"),
+        ("x. 60 IN", "the record type is missing"),
+        ("x. 60 60 A 198.51.100.1", "'60' is no time to live, class or record type"),
+        ("x. NONSENSE a", "'NONSENSE' is no time to live, class or record type"),
+        ("x. A 198.51.100.999", "A: '198.51.100.999' is no IPv4 address"),
+        ("x. A", "A: a word is missing"),
+        ("x. A 198.51.100.1 b", "A: 'b' is one word too many"),
+        ("x. MX a b", "MX: 'a' is no number up to 65535"),
+        ("x. MX 70000 b", "MX: '70000' is no number up to 65535"),
+        ("x. CNAME a..b", "CNAME: 'a..b' is no domain name"),
+        ("x. TXT \"a", "a quote is not closed"),
+        ("x. TXT \\2a", r"TXT: '\2a' has an escape that is none: write \DDD up to 255"),
+        ("x. SOA a. b. ( 1 2 3 4 5", "a parenthesis is not closed"),
+        ("x. A 198.51.100.1 )", "a parenthesis is closed that is not open"),
+        ("x. LOC 1 2 3", r"records of type LOC are written as \# LENGTH HEXADECIMAL here"),
+        ("x. TYPE9 \\# 2 ab", "behind \\# stand a length and as many octets in hexadecimal"),
+        ("x. TLSA 3 1 1", "TLSA: '' is not hexadecimal"),
+        ("x. DNSKEY 1 3 8 A*", "DNSKEY: 'A*' is no Base 64"),
+        ("x. HTTPS 1 . port=x", "HTTPS: 'x' is no value of 'port'"),
+        ("x. HTTPS 1 . port=1 port=2", "HTTPS: 'port' is there twice"),
+        ("x. HTTPS 1 . nonsense", "HTTPS: 'nonsense' is no parameter"),
+        ("x. OPT a", "'OPT' is no time to live, class or record type"),
+    ] {
+        assert_eq!(data(text), Err(wrong.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn times_have_units() {
+    for (text, want) in [
+        ("0", Some(0)),
+        ("3600", Some(3600)),
+        ("1h", Some(3600)),
+        ("1W2D3H4M5S", Some(788_645)),
+        ("1h30", Some(3630)),
+        ("h", None),
+        ("", None),
+        ("1x", None),
+        ("4294967296", None),
+        ("9999999w", None),
+    ] {
+        assert_eq!(ttl(text), want, "{text}");
+    }
+}
