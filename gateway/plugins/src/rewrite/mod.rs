@@ -2,9 +2,15 @@
 
 use engine::Descriptor;
 
+mod edns;
+mod handler;
+mod names;
+mod response;
+mod setup;
+
+#[cfg(test)]
+mod tests;
+
 /// The registry entry.
-pub static PLUGIN: Descriptor = Descriptor {
-    name: "rewrite",
-    readme: include_str!("README.md"),
-    setup: |setup| Err(setup.directive().name.wrong("is not built in yet")),
-};
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "rewrite", readme: include_str!("README.md"), setup: setup::setup };

@@ -4,6 +4,8 @@ pub mod asked;
 pub mod fall;
 pub mod host;
 pub mod listen;
+pub mod mnemonic;
+pub mod name_text;
 pub mod once;
 pub mod regex;
 pub mod replacer;

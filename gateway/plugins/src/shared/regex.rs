@@ -57,10 +57,21 @@ pub fn compile(pattern: &str) -> Result<Regex, BadPattern> {
 /// # Errors
 /// As [`compile`], at the word.
 pub fn read(word: &Word) -> Result<Regex, Diagnostic> {
-    compile(&word.text).map_err(|wrong| {
-        word.wrong(format_args!("is no regular expression: {wrong}"))
-            .help("write a pattern in RE2 syntax (https://github.com/google/re2/wiki/Syntax); quote it if it has spaces or braces")
-    })
+    compile(&word.text).map_err(|wrong| refuse(word, &wrong))
+}
+
+/// The same for a word that matches in upper and lower case.
+///
+/// # Errors
+/// As [`compile`], at the word.
+pub fn read_folded(word: &Word) -> Result<Regex, Diagnostic> {
+    compile(&format!("(?i){}", word.text)).map_err(|wrong| refuse(word, &wrong))
+}
+
+/// Says at a word what is wrong with its pattern.
+fn refuse(word: &Word, wrong: &BadPattern) -> Diagnostic {
+    word.wrong(format_args!("is no regular expression: {wrong}"))
+        .help("write a pattern in RE2 syntax (https://github.com/google/re2/wiki/Syntax); quote it if it has spaces or braces")
 }
 
 /// Puts a pattern of Go's syntax into the crate's.
@@ -318,7 +329,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), BadPatt
 /// A class such as `[:alpha:]`, whose first bracket is taken, if it is one.
 fn named(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     let name: String = rest.clone().skip(1).take_while(|c| *c != ':').collect();
-    let end = rest.clone().skip(2 + name.len()).next();
+    let end = rest.clone().nth(2 + name.len());
     if name.chars().all(|c| c.is_ascii_lowercase() || c == '^') && end == Some(']') {
         out.push('[');
         out.extend(rest.by_ref().take(name.len() + 3));
