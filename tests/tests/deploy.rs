@@ -1,0 +1,170 @@
+//! What lies in `deploy/` works: the scripts, the manifests against a real API server, the first Corefiles.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tests::process::repository;
+use tests::{Cluster, Folder};
+
+/// A kubectl that knows one Service.
+const KUBE_DNS: &str = r#"#!/bin/sh
+echo "$*" >>"$(dirname "$0")/asked"
+case "$*" in
+  "get service --namespace kube-system kube-dns -o jsonpath={.spec.clusterIP}") printf 10.3.0.10 ;;
+  *) exit 1 ;;
+esac
+"#;
+
+/// A script of `deploy/`, with `kubectl` being the given one.
+fn script(name: &str, stub: &Folder, kubectl: &str, arguments: &[&str]) -> Output {
+    let program = stub.write("kubectl", kubectl);
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    Command::new("sh")
+        .arg(repository().join("deploy").join(name))
+        .args(arguments)
+        .env("PATH", format!("{}:/usr/bin:/bin", stub.path().display()))
+        .output()
+        .unwrap()
+}
+
+/// What a script printed that must have gone well.
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn manifests_are_printed_for_a_service_range_and_a_domain() {
+    let stub = Folder::new("print");
+    let text =
+        printed(&script("print.sh", &stub, KUBE_DNS, &["10.3.0.0/24", "cluster.example.org"]));
+    let kubernetes = "        kubernetes cluster.example.org 10.3.0.0/24 {\n";
+    assert!(text.contains(kubernetes), "{text}");
+    assert!(
+        text.contains("\n  name: kube-dns\n") && text.contains("\n  clusterIP: \"10.3.0.10\"\n")
+    );
+    assert!(text.contains("forward . /etc/resolv.conf {") && !text.contains("        log\n"));
+    for kind in ["ConfigMap", "Deployment", "Service", "ClusterRole", "PodDisruptionBudget"] {
+        assert_eq!(text.matches(&format!("\nkind: {kind}\n")).count(), 1, "{kind}");
+    }
+    assert!(!text.contains('@'), "something was not filled in:\n{text}");
+    let asked = std::fs::read_to_string(stub.path().join("asked")).unwrap();
+    assert_eq!(asked.lines().count(), 1, "kubectl was asked more than needed: {asked}");
+}
+
+#[test]
+fn the_options_of_the_print_script_do_what_they_say() {
+    let stub = Folder::new("print");
+    let run = |arguments: &[&str]| script("print.sh", &stub, "#!/bin/sh\nexit 1\n", arguments);
+    let text = printed(&run(&[
+        "-i",
+        "10.3.0.11",
+        "-d",
+        "k8s.example.org",
+        "-r",
+        "10.244.0.0/16",
+        "-r",
+        "2001:db8::/64",
+        "-l",
+        "-s",
+        "example.local=10.100.0.10:53,10.100.0.11",
+        "-u",
+        "203.0.113.53",
+        "-m",
+        "causeway.example.org/causeway:9",
+        "10.3.0.0/24",
+    ]));
+    for wanted in [
+        "  clusterIP: \"10.3.0.11\"\n",
+        "    .:53 {\n        errors\n        log\n",
+        "kubernetes k8s.example.org 10.3.0.0/24 10.244.0.0/16 2001:db8::/64 {",
+        "        forward . 203.0.113.53 {",
+        "    example.local:53 {\n        errors\n",
+        "        forward . 10.100.0.10:53 10.100.0.11\n    }\n---\n",
+        "        image: causeway.example.org/causeway:9\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted:?} is missing:\n{text}");
+    }
+    let template = stub.write("template", "at @CLUSTER_DNS_IP@ for @CLUSTER_DOMAIN@\n");
+    let text = printed(&run(&["-i", "::1", "-t", template.to_str().unwrap(), "10.3.0.0/24"]));
+    assert!(text.ends_with("---\nat \"::1\" for cluster.local\n"), "{text}");
+    assert!(printed(&run(&["-h"])).contains("SERVICE_CIDR"));
+}
+
+#[test]
+fn wrong_words_of_the_print_script_are_told() {
+    let stub = Folder::new("print");
+    for (arguments, said) in [
+        (&[][..], "SERVICE_CIDR"),
+        (&["10.3.0.0"], "is not a network"),
+        (&["10.3.0.0/33"], "1 to 32 bits"),
+        (&["2001:db8::/129"], "1 to 128 bits"),
+        (&["10.3.0.0/24", "a b"], "is not a domain name"),
+        (&["10.3.0.0/24", "a", "b"], "too many words"),
+        (&["-i", "ten", "10.3.0.0/24"], "is not an IP address"),
+        (&["-s", "example.org", "10.3.0.0/24"], "-s needs DOMAIN=ADDRESS"),
+        (&["-m", "a|b", "10.3.0.0/24"], "is not the name of an image"),
+        (&["-t", "nowhere", "-i", "10.3.0.10", "10.3.0.0/24"], "cannot read the template"),
+        (&["10.3.0.0/24"], "give its address with -i"),
+    ] {
+        let output = script("print.sh", &stub, "#!/bin/sh\nexit 1\n", arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains(said), "{arguments:?}: {told}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed half of the manifests");
+    }
+    let headless = script("print.sh", &stub, "#!/bin/sh\nprintf None\n", &["10.3.0.0/24"]);
+    assert!(String::from_utf8_lossy(&headless.stderr).contains("has no cluster IP"));
+}
+
+#[test]
+fn an_api_server_takes_the_manifests_and_a_remote_gateway_its_account() {
+    let cluster = Cluster::start();
+    let deploy = repository().join("deploy");
+    cluster.add_multicluster();
+    cluster.apply_path(&deploy.join("kubernetes"));
+    let stub = Folder::new("print");
+    let found = KUBE_DNS.replace("10.3.0.10", "10.96.0.10");
+    cluster.apply(&printed(&script("print.sh", &stub, &found, &["10.96.0.0/12"])));
+    cluster.apply_path(&deploy.join("remote"));
+
+    let kubeconfig = remote_kubeconfig(&cluster);
+    let text = std::fs::read_to_string(&kubeconfig.1).unwrap();
+    assert!(text.contains("current-context: prod\n") && !text.contains("client-certificate"));
+    let mode = std::fs::metadata(&kubeconfig.1).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
+    assert!(remote_may(&cluster, &kubeconfig.1, "services"));
+    assert!(remote_may(&cluster, &kubeconfig.1, "endpointslices"));
+    assert!(!remote_may(&cluster, &cluster.kubeconfig("nobody"), "services"));
+}
+
+/// A kubeconfig that the script makes of the cluster's; with the folder that keeps it.
+fn remote_kubeconfig(cluster: &Cluster) -> (Folder, PathBuf) {
+    let folder = Folder::new("remote");
+    let file = folder.path().join("kubeconfig");
+    let mut token = cluster.command("token");
+    let token = tests::process::run(token.args(["-sa", "causeway/causeway-remote"]));
+    let admin = std::fs::read_to_string(cluster.kubeconfig("admin")).unwrap();
+    let authority = admin.split("certificate-authority-data: ").nth(1).unwrap();
+    let authority = authority.split_whitespace().next().unwrap();
+    let kubectl = format!(
+        "#!/bin/sh\ncase \"$*\" in\n\
+         *cluster.server*) printf %s '{}' ;;\n\
+         *certificate-authority-data*) printf %s '{authority}' ;;\n\
+         'create token --namespace causeway causeway-remote --duration 8760h') echo '{}' ;;\n\
+         *) exit 1 ;;\nesac\n",
+        cluster.url(),
+        token.trim()
+    );
+    let arguments = ["-o", file.to_str().unwrap(), "prod"];
+    printed(&script("remote/kubeconfig.sh", &folder, &kubectl, &arguments));
+    (folder, file)
+}
+
+/// Whether a kubeconfig may list and watch a kind of objects.
+fn remote_may(cluster: &Cluster, kubeconfig: &Path, resource: &str) -> bool {
+    // The last of two equal flags counts.
+    let mut watch = cluster.command("watch");
+    watch.arg("-kubeconfig").arg(kubeconfig).args(["-resource", resource]);
+    watch.output().unwrap().status.success()
+}
