@@ -19,19 +19,19 @@ esac
 fn script(name: &str, stub: &Folder, kubectl: &str, arguments: &[&str]) -> Output {
     let program = stub.write("kubectl", kubectl);
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
+        .expect("a file of ours");
     Command::new("sh")
         .arg(repository().join("deploy").join(name))
         .args(arguments)
         .env("PATH", format!("{}:/usr/bin:/bin", stub.path().display()))
         .output()
-        .unwrap()
+        .expect("there is a shell")
 }
 
 /// What a script printed that must have gone well.
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8(output.stdout.clone()).expect("the script prints text")
 }
 
 #[test]
@@ -144,9 +144,11 @@ fn remote_kubeconfig(cluster: &Cluster) -> (Folder, PathBuf) {
     let file = folder.path().join("kubeconfig");
     let mut token = cluster.command("token");
     let token = tests::process::run(token.args(["-sa", "causeway/causeway-remote"]));
-    let admin = std::fs::read_to_string(cluster.kubeconfig("admin")).unwrap();
-    let authority = admin.split("certificate-authority-data: ").nth(1).unwrap();
-    let authority = authority.split_whitespace().next().unwrap();
+    let admin =
+        std::fs::read_to_string(cluster.kubeconfig("admin")).expect("the testbed writes it");
+    let authority =
+        admin.split("certificate-authority-data: ").nth(1).expect("it has an authority");
+    let authority = authority.split_whitespace().next().expect("it has an authority");
     let kubectl = format!(
         "#!/bin/sh\ncase \"$*\" in\n\
          *cluster.server*) printf %s '{}' ;;\n\
@@ -156,7 +158,7 @@ fn remote_kubeconfig(cluster: &Cluster) -> (Folder, PathBuf) {
         cluster.url(),
         token.trim()
     );
-    let arguments = ["-o", file.to_str().unwrap(), "prod"];
+    let arguments = ["-o", file.to_str().expect("a path of ours"), "prod"];
     printed(&script("remote/kubeconfig.sh", &folder, &kubectl, &arguments));
     (folder, file)
 }
@@ -166,5 +168,5 @@ fn remote_may(cluster: &Cluster, kubeconfig: &Path, resource: &str) -> bool {
     // The last of two equal flags counts.
     let mut watch = cluster.command("watch");
     watch.arg("-kubeconfig").arg(kubeconfig).args(["-resource", resource]);
-    watch.output().unwrap().status.success()
+    watch.output().expect("the testbed is there").status.success()
 }
