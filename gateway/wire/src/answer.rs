@@ -129,17 +129,39 @@ impl Answer {
         ttl: u32,
         data: &[&[u8]],
     ) {
-        let Ok(len) = u16::try_from(data.iter().map(|part| part.len()).sum::<usize>()) else {
-            return;
+        let parts = |arena: &mut Vec<u8>| {
+            data.iter().for_each(|part| arena.extend_from_slice(part));
+            Ok::<(), std::convert::Infallible>(())
         };
+        let Ok(()) = self.push_with(section, owner, class, rtype, ttl, parts);
+    }
+
+    /// Adds a record whose data `fill` appends, and nothing if that fails. Data over 65,535 octets leaves the record out.
+    pub(crate) fn push_with<E>(
+        &mut self,
+        section: Section,
+        owner: &[u8],
+        class: u16,
+        rtype: u16,
+        ttl: u32,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = self.arena.len();
         let last = self.index.last().map(|rr| rr.owner);
         let owner = match last {
             Some(span) if self.bytes(span) == owner => span,
             _ => self.store(owner),
         };
-        let Ok(at) = u32::try_from(self.arena.len()) else { return };
-        data.iter().for_each(|part| self.arena.extend_from_slice(part));
-        self.index.push(Rr { section, rtype, class, ttl, owner, data: Span { at, len } });
+        let at = self.arena.len();
+        let filled = fill(&mut self.arena);
+        let len = u16::try_from(self.arena.len() - at);
+        match (&filled, u32::try_from(at), len) {
+            (Ok(()), Ok(at), Ok(len)) => {
+                self.index.push(Rr { section, rtype, class, ttl, owner, data: Span { at, len } });
+            }
+            _ => self.arena.truncate(before),
+        }
+        filled
     }
 
     /// Adds an `SRV` record (RFC 2782).

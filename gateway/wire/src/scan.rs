@@ -61,7 +61,6 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
             head.question = Name::read(&name[..len]).map(|(name, _)| (name, rtype, class));
         }
     }
-    let mut data = Vec::new();
     for (count, section) in
         counts[1..].iter().zip([Section::Answer, Section::Authority, Section::Additional])
     {
@@ -94,9 +93,8 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
             }
             // RFC 2181 §8: a TTL with the top bit set counts as zero.
             let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
-            data.clear();
-            cursor.data(rtype, end, &mut data)?;
-            answer.push_class(section, &name[..len], class, rtype, ttl, &[&data]);
+            let data = |into: &mut Vec<u8>| cursor.data(rtype, end, into);
+            answer.push_with(section, &name[..len], class, rtype, ttl, data)?;
         }
     }
     Ok(head)
