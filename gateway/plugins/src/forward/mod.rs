@@ -1,10 +1,16 @@
 #![doc = include_str!("README.md")]
 
+mod flight;
+mod handler;
+mod message;
+mod resolve;
+mod setup;
+
+#[cfg(test)]
+mod tests;
+
 use engine::Descriptor;
 
 /// The registry entry.
-pub static PLUGIN: Descriptor = Descriptor {
-    name: "forward",
-    readme: include_str!("README.md"),
-    setup: |setup| Err(setup.directive().name.wrong("is not built in yet")),
-};
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "forward", readme: include_str!("README.md"), setup: setup::setup };

@@ -11,6 +11,8 @@ pub mod regex;
 pub mod replacer;
 pub mod response;
 pub mod reverse;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub mod span;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,0 +1,335 @@
+//! Asking the upstreams.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use engine::metrics::Counter;
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Transport, Work};
+use smallvec::SmallVec;
+use tokio::time::{Instant, timeout_at};
+use transports::upstream::{self, Protocol, Reply, Upstream};
+use wire::{Flags, Name, Section, rcode};
+
+use super::flight::{Flights, Joined};
+use super::message::{self, Outgoing};
+
+/// How long asking may take in all.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The most upstreams that one directive may have.
+pub(super) const MAX_UPSTREAMS: usize = 15;
+
+/// No upstream could be asked (EDE 22, No Reachable Authority).
+const ALL_DOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(22), why: "no healthy proxies" };
+
+/// No upstream replied (EDE 23, Network Error).
+const NO_REPLY: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(23), why: "no upstream replied" };
+
+/// An upstream answered another question.
+const WRONG_REPLY: Fault =
+    Fault { rcode: rcode::FORMERR, ede: None, why: "the reply is to another question" };
+
+/// Too many queries are under way.
+const TOO_MANY: Fault =
+    Fault { rcode: rcode::REFUSED, ede: None, why: "concurrent queries exceeded maximum" };
+
+/// The type is none that can be forwarded (EDE 21, Not Supported).
+const META: Fault =
+    Fault { rcode: rcode::NOTIMP, ede: Some(21), why: "the type cannot be forwarded" };
+
+/// A signed query cannot be sent on (RFC 8945 §5.5 wants the key).
+const SIGNED: Fault = Fault::servfail("dns: no secrets defined");
+
+/// The order in which upstreams are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// Any.
+    Random,
+    /// Each in turn first.
+    RoundRobin,
+    /// As they are written.
+    Sequential,
+}
+
+/// What is done with replies, beside giving them to the client.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rcodes {
+    /// Go to the next directive.
+    pub(super) next: Vec<u16>,
+    /// So does NOERROR without an answer.
+    pub(super) next_on_nodata: bool,
+    /// Try the next upstream.
+    pub(super) failover: Vec<u16>,
+}
+
+/// One directive.
+#[derive(Debug)]
+pub(super) struct Forward {
+    pub(super) from: Name,
+    pub(super) except: Vec<Name>,
+    pub(super) upstreams: Box<[Arc<Upstream>]>,
+    pub(super) policy: Policy,
+    pub(super) force_tcp: bool,
+    pub(super) prefer_udp: bool,
+    /// How many tries may fail; 0 is no limit.
+    pub(super) attempts: usize,
+    pub(super) failfast: bool,
+    /// How many queries may be under way; 0 is no limit.
+    pub(super) max_concurrent: usize,
+    pub(super) rcodes: Rcodes,
+    /// Whether another directive follows in the block.
+    pub(super) has_next: bool,
+    /// Whether the AD bit of all upstreams is believed.
+    pub(super) trust_ad: bool,
+    pub(super) turn: AtomicUsize,
+    pub(super) running: AtomicUsize,
+    pub(super) flights: Flights,
+    /// Counts queries that found no upstream up.
+    pub(super) broken: Counter,
+    /// Counts queries over `max_concurrent`.
+    pub(super) rejects: Counter,
+}
+
+/// The numbers of upstreams, in the order to try them in.
+type Order = SmallVec<[usize; MAX_UPSTREAMS]>;
+
+/// One of the queries that `max_concurrent` counts.
+struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Plugin for Forward {
+    fn query(&self, x: &mut Exchange) -> Step {
+        if !self.takes(&x.request().name) {
+            return Step::Next;
+        }
+        if message::is_meta(x.request().rtype) {
+            return Step::Fail(META);
+        }
+        if x.query.parts.tsig.is_some() && !x.is_nested() {
+            return Step::Fail(SIGNED);
+        }
+        Step::WAIT
+    }
+
+    fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
+        Box::pin(self.share(x))
+    }
+}
+
+impl Forward {
+    /// Whether `name` is for these upstreams.
+    fn takes(&self, name: &Name) -> bool {
+        name.is_below(&self.from)
+            && (*name == self.from || !self.except.iter().any(|except| name.is_below(except)))
+    }
+
+    /// Asks, or waits for an equal question under way.
+    async fn share(&self, x: &mut Exchange) -> Step {
+        let protocol = self.protocol(x.query.transport);
+        loop {
+            match self.flights.join(x.request(), protocol) {
+                Joined::First(seat) => {
+                    let step = self.ask(x, protocol).await;
+                    seat.land(x, step);
+                    return step;
+                }
+                Joined::Other(seat) => {
+                    if let Some(step) = seat.landed(x).await {
+                        return step;
+                    }
+                }
+                Joined::Alone => return self.ask(x, protocol).await,
+            }
+        }
+    }
+
+    /// How a client's query goes on: as it came, if nothing else is said.
+    fn protocol(&self, transport: Transport) -> Protocol {
+        match transport.protocol() {
+            _ if self.force_tcp => Protocol::Tcp,
+            _ if self.prefer_udp => Protocol::Udp,
+            "udp" => Protocol::Udp,
+            _ => Protocol::Tcp,
+        }
+    }
+
+    /// Asks one upstream after the other until one answers.
+    async fn ask(&self, x: &mut Exchange, protocol: Protocol) -> Step {
+        let Some(_running) = self.enter() else {
+            self.rejects.increment(1);
+            let most = self.max_concurrent;
+            return x.fail(TOO_MANY, format_args!("concurrent queries exceeded maximum {most}"));
+        };
+        let deadline = Instant::now() + DEADLINE;
+        let order = self.order(x);
+        let (mut at, mut down, mut failed, mut answered) = (0, 0, 0, 0);
+        let mut wrong: Option<Wrong> = None;
+        while Instant::now() < deadline && (self.attempts == 0 || failed < self.attempts) {
+            if at == order.len() {
+                (at, down) = (0, 0);
+            }
+            let mut upstream = &self.upstreams[order[at]];
+            at += 1;
+            if upstream.is_down() {
+                down += 1;
+                if down < order.len() {
+                    continue;
+                }
+                self.broken.increment(1);
+                if self.failfast {
+                    break;
+                }
+                // Perhaps it is the checks that do not come through.
+                let any = x.random() as usize % self.upstreams.len();
+                upstream = &self.upstreams[any];
+            }
+            match timeout_at(deadline, self.try_one(x, upstream, protocol)).await {
+                Ok(Ok(())) => {
+                    x.upstream = Some(upstream.addr());
+                    answered += 1;
+                    wrong = None;
+                    let again = self.rcodes.failover.contains(&x.answer().rcode);
+                    if !again || answered >= order.len() {
+                        return self.pass(x);
+                    }
+                }
+                Ok(Err(Wrong::Upstream(upstream::Error::Mismatch(place)))) => {
+                    return x.fail(WRONG_REPLY, upstream::Error::Mismatch(place));
+                }
+                Ok(Err(error)) => {
+                    if !matches!(error, Wrong::Upstream(upstream::Error::Busy(_))) {
+                        upstream.suspect();
+                    }
+                    failed += 1;
+                    if matches!(error, Wrong::Reply(_)) {
+                        answered = 0;
+                    }
+                    wrong = Some(error);
+                }
+                Err(_) => {
+                    upstream.suspect();
+                    break;
+                }
+            }
+        }
+        match wrong {
+            _ if answered > 0 => self.pass(x),
+            Some(wrong) => x.fail(NO_REPLY, wrong),
+            None if Instant::now() < deadline => x.fail(ALL_DOWN, ALL_DOWN.why),
+            None => x.fail(NO_REPLY, "no upstream replied within 5s"),
+        }
+    }
+
+    /// Asks one upstream, by TCP as well if a datagram was too small for a client that has room.
+    async fn try_one(
+        &self,
+        x: &mut Exchange,
+        upstream: &Upstream,
+        mut protocol: Protocol,
+    ) -> Result<(), Wrong> {
+        let trusted = self.trust_ad || upstream.addr().ip().is_loopback();
+        loop {
+            let begun = Instant::now();
+            let (reply, room) =
+                send(Outgoing::of(x), upstream, protocol).await.map_err(Wrong::Upstream)?;
+            let room = Some(room).filter(|_| protocol == Protocol::Udp);
+            let read = message::read(&reply, room, trusted, x.answer_mut());
+            read.map_err(Wrong::Reply)?;
+            upstream.replied(x.answer().rcode, begun.elapsed());
+            let has_room = self.prefer_udp || x.query.transport != Transport::Udp || x.is_nested();
+            if protocol == Protocol::Tcp || !has_room || !x.answer().flags.has(Flags::TC) {
+                return Ok(());
+            }
+            protocol = Protocol::Tcp;
+        }
+    }
+
+    /// Gives the reply to the client, or the question to the next directive.
+    fn pass(&self, x: &mut Exchange) -> Step {
+        let answer = x.answer_mut();
+        let is_empty = answer.section(Section::Answer).next().is_none();
+        let is_nodata = answer.rcode == rcode::NOERROR && is_empty;
+        let goes_on =
+            self.rcodes.next.contains(&answer.rcode) || self.rcodes.next_on_nodata && is_nodata;
+        if self.has_next && goes_on {
+            answer.clear();
+            return Step::Next;
+        }
+        Step::Done
+    }
+
+    /// Counts a query in; none if there are too many.
+    fn enter(&self) -> Option<Running<'_>> {
+        let before = self.running.fetch_add(1, Ordering::AcqRel);
+        let running = Running(&self.running);
+        (self.max_concurrent == 0 || before < self.max_concurrent).then_some(running)
+    }
+
+    /// The order to try the upstreams in.
+    fn order(&self, x: &mut Exchange) -> Order {
+        let count = self.upstreams.len();
+        let mut order: Order = (0..count).collect();
+        match self.policy {
+            Policy::Sequential => {}
+            Policy::RoundRobin => {
+                let first = (self.turn.fetch_add(1, Ordering::Relaxed) + 1) % count;
+                order[..=first].rotate_right(1);
+            }
+            Policy::Random => {
+                for end in (1..count).rev() {
+                    order.swap(end, x.random() as usize % (end + 1));
+                }
+            }
+        }
+        order
+    }
+}
+
+/// Why an upstream gave no answer.
+enum Wrong {
+    /// It did not reply.
+    Upstream(upstream::Error),
+    /// Its reply cannot be read.
+    Reply(wire::scan::Malformed),
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Upstream(error) => error.fmt(f),
+            Self::Reply(malformed) => malformed.fmt(f),
+        }
+    }
+}
+
+/// Sends a query; the reply comes with the room that it had.
+async fn send(
+    outgoing: Outgoing<'_>,
+    upstream: &Upstream,
+    protocol: Protocol,
+) -> Result<(Reply, usize), upstream::Error> {
+    let write = |id: u16, out: &mut Vec<u8>| outgoing.write(id, out);
+    Ok((upstream.exchange(protocol, &write).await?, outgoing.room()))
+}
+
+/// Tells which upstream answered.
+#[derive(Debug)]
+pub(super) struct Told;
+
+impl Provider for Told {
+    fn metadata(&self, x: &Exchange, label: &str, out: &mut String) -> Option<()> {
+        use std::fmt::Write as _;
+        let addr = x.upstream.filter(|_| label == "upstream")?;
+        write!(out, "{addr}").ok()
+    }
+
+    fn labels(&self, each: &mut dyn FnMut(&str)) {
+        each("upstream");
+    }
+}

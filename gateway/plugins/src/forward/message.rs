@@ -1,0 +1,119 @@
+//! Queries as they go to an upstream, and replies as they come back.
+
+use engine::Exchange;
+use wire::option;
+use wire::{Answer, Flags, Request, rcode, scan};
+
+/// The largest datagram that is asked for.
+const MAX_DATAGRAM: u16 = 4096;
+
+/// Options of one hop, which a forwarder does not pass on (RFC 7873 §5, RFC 5001 §2.1, RFC 7828 §3.1, RFC 7830 §3).
+const HOP_BY_HOP: [u16; 4] = [option::NSID, option::COOKIE, option::KEEPALIVE, option::PADDING];
+
+/// The zone version (RFC 9660).
+const ZONE_VERSION: u16 = 19;
+
+/// Options of a reply that are meant for the client; all others are for the hop or unknown (RFC 6891 §6.1.2).
+const END_TO_END: [u16; 4] = [option::EDE, option::SUBNET, option::EXPIRE, ZONE_VERSION];
+
+/// A query to send.
+#[derive(Debug)]
+pub(super) struct Outgoing<'a> {
+    request: &'a Request,
+    /// The name in the client's letter case, if it is still the client's.
+    spelled: Option<&'a [u8]>,
+}
+
+impl<'a> Outgoing<'a> {
+    /// The request in hand.
+    pub(super) fn of(x: &'a Exchange) -> Self {
+        let request = x.request();
+        let own = request.name.wire();
+        let asked = x.query.wire.get(12..12 + own.len());
+        Self { request, spelled: asked.filter(|asked| asked.eq_ignore_ascii_case(own)) }
+    }
+
+    /// Appends the message to the empty `out`.
+    pub(super) fn write(&self, id: u16, out: &mut Vec<u8>) {
+        wire::encode_query(self.request, id, out);
+        if let Some(spelled) = self.spelled
+            && let Some(name) = out.get_mut(12..12 + spelled.len())
+        {
+            name.copy_from_slice(spelled);
+        }
+        if self.request.edns.present {
+            let options = self.request.edns.options.wire().len();
+            drop_hop_options(out, options);
+        }
+    }
+
+    /// The most octets of a datagram that the upstream may send.
+    pub(super) fn room(&self) -> usize {
+        let edns = &self.request.edns;
+        if edns.present { usize::from(edns.size.clamp(512, MAX_DATAGRAM)) } else { 512 }
+    }
+}
+
+/// Bounds the size in the OPT record that ends the message, and takes options of one hop out of it, of which there are
+/// `len` octets.
+fn drop_hop_options(out: &mut Vec<u8>, len: usize) {
+    let Some(start) = out.len().checked_sub(len) else { return };
+    let Some(opt) = start.checked_sub(11) else { return };
+    let size = u16::from_be_bytes([out[opt + 3], out[opt + 4]]).min(MAX_DATAGRAM);
+    out[opt + 3..opt + 5].copy_from_slice(&size.to_be_bytes());
+    let (mut from, mut to) = (start, start);
+    while let Some(head) = out.get(from..from + 4) {
+        let code = u16::from_be_bytes([head[0], head[1]]);
+        let whole = 4 + usize::from(u16::from_be_bytes([head[2], head[3]]));
+        let end = (from + whole).min(out.len());
+        if !HOP_BY_HOP.contains(&code) {
+            out.copy_within(from..end, to);
+            to += end - from;
+        }
+        from = end;
+    }
+    out.truncate(to);
+    let left = u16::try_from(to - start).unwrap_or(0);
+    out[start - 2..start].copy_from_slice(&left.to_be_bytes());
+}
+
+/// The options of a request that go upstream: requests that differ in nothing else are one.
+pub(super) fn options(request: &Request) -> impl Iterator<Item = (u16, &[u8])> {
+    request.edns.options.iter().filter(|(code, _)| !HOP_BY_HOP.contains(code))
+}
+
+/// Reads a reply into `answer`: RD and CD stay the query's, AD stays if the upstream is trusted, and so do the options for
+/// the client. A datagram of more octets than the `room` that was asked for counts as truncated.
+pub(super) fn read(
+    reply: &[u8],
+    room: Option<usize>,
+    trusted: bool,
+    answer: &mut Answer,
+) -> Result<(), scan::Malformed> {
+    let echoed = Flags::RD.with(Flags::CD);
+    let own = answer.flags.only(echoed);
+    if room.is_some_and(|room| reply.len() > room) {
+        let bits = reply.get(2..4).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]));
+        answer.clear();
+        answer.flags = Flags(bits & 0x07b0).with(Flags::TC);
+        answer.rcode = bits & 0xf;
+    } else {
+        scan::read(reply, answer)?;
+    }
+    answer.flags = Flags(answer.flags.0 & !echoed.0 | own.0);
+    if !trusted {
+        answer.flags.set(Flags::AD, false);
+    }
+    answer.options.retain(|code, _| END_TO_END.contains(&code));
+    Ok(())
+}
+
+/// Whether a type is none that data can have, and none that asks for several (RFC 6895 §3.1): there is nothing to forward.
+pub(super) fn is_meta(rtype: u16) -> bool {
+    matches!(rtype, 0 | wire::rtype::OPT | 128..=252)
+}
+
+/// The rcode that a name stands for: NOERROR, SERVFAIL, 23.
+pub(super) fn rcode_of(text: &str) -> Option<u16> {
+    wire::text::rcode_number(text).filter(|code| *code <= rcode::BADCOOKIE)
+}
