@@ -1,10 +1,82 @@
 #![doc = include_str!("README.md")]
 
+mod address;
+mod copy;
+mod handler;
+mod lookup;
+mod metadata;
+mod metrics;
+mod name;
+mod search;
+mod setup;
+mod sheet;
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, Weak};
+
 use engine::Descriptor;
+use k8s::Store;
+use wire::Name;
+
+use crate::shared::fall::Fall;
+use crate::shared::zones::Zones;
+use copy::Copied;
+use source::Source;
 
 /// The registry entry.
-pub static PLUGIN: Descriptor = Descriptor {
-    name: "kubernetes",
-    readme: include_str!("README.md"),
-    setup: |setup| Err(setup.directive().name.wrong("is not built in yet")),
-};
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "kubernetes", readme: include_str!("README.md"), setup: setup::set_up };
+
+/// The plugin: zones that a cluster's objects fill.
+#[derive(Clone, Debug)]
+struct Kubernetes(Arc<Cluster>);
+
+/// What a server block's directive says, and the store that answers come from.
+#[derive(Debug)]
+struct Cluster {
+    /// Its zones.
+    zones: Zones,
+    /// The zone that reverse names lead to.
+    primary: Name,
+    /// Those of the zones that are a cluster set's.
+    multicluster: Zones,
+    /// Which names that are not there go on to the next plugin.
+    fall: Fall,
+    /// The time to live of records, in seconds.
+    ttl: u32,
+    /// What names of pods give.
+    pods: Pods,
+    /// Whether headless services have names for topology zones.
+    zonal: bool,
+    /// Whether services without ready endpoints are not there.
+    ignore_empty: bool,
+    /// Whether endpoints are called after their pods.
+    pod_names: bool,
+    /// The addresses of this process, for NS records.
+    own: Box<[IpAddr]>,
+    /// The machine's own search domains, behind those of a pod.
+    search: Box<[Name]>,
+    /// The objects.
+    store: Store,
+    /// What fills the store; none in tests.
+    #[expect(dead_code, reason = "held, since the watches end with it")]
+    source: Option<Arc<Source>>,
+    /// The zones' last copies for transfers, as long as somebody reads them.
+    copies: Mutex<Vec<(Name, Weak<Copied>)>>,
+}
+
+/// What names of pods give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Pods {
+    /// Nothing: they are not there.
+    #[default]
+    Disabled,
+    /// The address in the name, whether a pod has it or not.
+    Insecure,
+    /// The address in the name if a pod of the namespace has it.
+    Verified,
+}

@@ -27,6 +27,11 @@ impl Fall {
         Self(zones)
     }
 
+    /// Whether `name` falls through by a zone that is named, not because all names do.
+    pub fn is_named(&self, name: &Name) -> bool {
+        self.0.longest(name).is_some_and(|zone| !zone.is_root())
+    }
+
     /// Whether `name` falls through.
     pub fn through(&self, name: &Name) -> bool {
         self.0.has(name)

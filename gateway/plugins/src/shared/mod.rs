@@ -16,4 +16,5 @@ pub(crate) mod scripted;
 pub mod span;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod transfer;
 pub mod zones;

@@ -22,6 +22,11 @@ impl Zones {
         self.0.iter().any(|zone| name.is_below(zone))
     }
 
+    /// Whether `zone` itself is one of them.
+    pub fn has_zone(&self, zone: &Name) -> bool {
+        self.0.contains(zone)
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Name> {
         self.0.iter()

@@ -1,0 +1,523 @@
+//! From a name and a type to records: the specification of DNS-based service discovery, version 1.1.0.
+
+use std::net::IpAddr;
+
+use k8s::{
+    Address, EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Protocol, Reader,
+    ServiceKind, State,
+};
+use wire::{Name, Section, class, rtype};
+
+use super::address::{Label, Reverse, is_reverse, pod_address, reverse, undashed};
+use super::name::{Part, Rules, Wanted, spells};
+use super::sheet::Sheet;
+use super::{Cluster, Pods};
+
+/// The version of the specification that is served.
+const VERSION: &[u8] = b"1.1.0";
+/// How long that may be kept, in seconds.
+const VERSION_TTL: u32 = 28800;
+/// The labels of a zone's name server.
+pub(super) const NAME_SERVER: &[u8] = b"\x02ns\x03dns";
+/// The label of the mailbox of a zone's keepers.
+const MAILBOX: &[u8] = b"\x0ahostmaster";
+/// The longest that a zone's SOA record may be kept, in seconds.
+const SOA_TTL: u32 = 300;
+
+/// What a look-up found.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one look-up")]
+pub(super) enum Found {
+    /// The name is there; its records of the type, if it has any, are written.
+    Name,
+    /// The name is not there.
+    Nothing,
+    /// Whether the name is there can not be known yet.
+    NotYet,
+    /// The name is another one for this; its CNAME record is written.
+    Alias(Name),
+}
+
+/// One look-up.
+#[derive(Debug)]
+pub(super) struct Look<'l> {
+    /// Whose zones these are.
+    pub(super) cluster: &'l Cluster,
+    /// The store, under its read lock.
+    pub(super) reader: &'l Reader<'l>,
+    /// The zone that the name is in.
+    pub(super) zone: &'l Name,
+    /// The name.
+    pub(super) name: &'l Name,
+    /// The type that is asked for.
+    pub(super) rtype: u16,
+}
+
+/// A service or an imported one, as names see it.
+#[derive(Clone, Debug)]
+struct Service<'a> {
+    /// How it is reached.
+    kind: ServiceKind,
+    /// Its addresses.
+    ips: Ips<'a>,
+    /// Its ports.
+    ports: Ports<'a>,
+    /// Its endpoints.
+    endpoints: EndpointsIter<'a>,
+    /// The name that it stands for; empty if it does not.
+    external: &'a [u8],
+}
+
+impl Look<'_> {
+    /// Finds the name and writes its records.
+    pub(super) fn run(&self, sheet: &mut Sheet<'_>) -> Found {
+        let Some(head) = self.name.below(self.zone) else { return Found::Nothing };
+        match Wanted::read(head, self.cluster.rules(self.zone)) {
+            Wanted::Apex => self.apex(sheet),
+            Wanted::Version => {
+                if self.rtype == rtype::TXT {
+                    sheet.answer().txt(self.name, class::IN, VERSION_TTL, VERSION);
+                }
+                Found::Name
+            }
+            Wanted::NameServer => {
+                self.name_server(&mut |_, ip| self.address(sheet, ip));
+                Found::Name
+            }
+            Wanted::Branch if head == b"\x03dns" => Found::Name,
+            _ if is_reverse(self.zone) => self.reverse(sheet),
+            Wanted::Branch => Found::Name,
+            Wanted::Nothing => Found::Nothing,
+            _ if !self.cluster.store.synced() => Found::NotYet,
+            Wanted::Namespace { name, pods } => {
+                found(self.reader.namespace(name) && !(pods && self.cluster.pods == Pods::Disabled))
+            }
+            Wanted::Pod { address, namespace } => self.pod(address, namespace, sheet),
+            Wanted::Service { key, at, part } => self.service(key, at, part, sheet),
+        }
+    }
+
+    /// The zone's own records.
+    fn apex(&self, sheet: &mut Sheet<'_>) -> Found {
+        match self.rtype {
+            rtype::SOA => self.cluster.soa(self.zone, Section::Answer, sheet),
+            rtype::NS => {
+                let zone = self.zone.wire();
+                let mut any = false;
+                self.name_server(&mut |owner, ip| {
+                    any = true;
+                    sheet.add(Section::Answer, zone, rtype::NS, owner);
+                    sheet.address(Section::Additional, owner, ip);
+                });
+                if !any && let Some(server) = Name::join(NAME_SERVER, zone) {
+                    sheet.add(Section::Answer, zone, rtype::NS, server.wire());
+                }
+            }
+            _ => {}
+        }
+        Found::Name
+    }
+
+    /// Calls `each` with the names and addresses of the zone's servers: the services that this process is an endpoint of, else
+    /// its own addresses.
+    pub(super) fn name_server(&self, each: &mut dyn FnMut(&[u8], IpAddr)) {
+        let mut any = false;
+        for (service, endpoint) in
+            self.cluster.own.iter().flat_map(|ip| self.reader.endpoints_by_ip(*ip))
+        {
+            if !endpoint.ready() || is_reverse(self.zone) {
+                continue;
+            }
+            let Some(name) =
+                self.cluster.service_name(service.name(), service.namespace(), self.zone)
+            else {
+                continue;
+            };
+            match (service.kind(), endpoint.ip()) {
+                (ServiceKind::ClusterIp, _) => {
+                    for ip in service.cluster_ips() {
+                        any = true;
+                        each(name.wire(), ip);
+                    }
+                }
+                (ServiceKind::Headless, Some(ip)) => {
+                    let label = self.cluster.endpoint_label(&endpoint);
+                    if let Some(name) = label.and_then(|label| name.child(label.bytes())) {
+                        any = true;
+                        each(name.wire(), ip);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !any && let Some(server) = Name::join(NAME_SERVER, self.zone.wire()) {
+            self.cluster.own.iter().for_each(|ip| each(server.wire(), *ip));
+        }
+    }
+
+    /// An address and the names that it has.
+    fn reverse(&self, sheet: &mut Sheet<'_>) -> Found {
+        let ip = match reverse(self.name) {
+            Reverse::Address(ip) => ip,
+            // Names may be below; that none is would take a look at every address (RFC 8020 §2).
+            Reverse::Part if !self.cluster.fall.through(self.name) => return Found::Name,
+            Reverse::Part | Reverse::Nothing => return Found::Nothing,
+        };
+        if !self.cluster.store.synced() {
+            return Found::NotYet;
+        }
+        let mut any = false;
+        let mut write = |target: &[u8]| {
+            any = true;
+            if self.rtype == rtype::PTR {
+                sheet.add(Section::Answer, self.name.wire(), rtype::PTR, target);
+            }
+        };
+        self.cluster.names_of(self.reader, ip, &mut write);
+        found(any)
+    }
+
+    /// A pod's address, taken from its name.
+    fn pod(&self, label: &[u8], namespace: &[u8], sheet: &mut Sheet<'_>) -> Found {
+        if self.cluster.pods == Pods::Disabled || !self.reader.namespace(namespace) {
+            return Found::Nothing;
+        }
+        let Some(ip) = pod_address(label) else { return Found::Nothing };
+        if self.cluster.pods == Pods::Verified {
+            if !self.cluster.knows(Kind::Pods) {
+                return Found::NotYet;
+            }
+            if !self.reader.pod_in(namespace, ip) {
+                return Found::Nothing;
+            }
+        }
+        self.address(sheet, ip);
+        Found::Name
+    }
+
+    /// A service, its ports and its endpoints.
+    fn service(&self, key: &[u8], at: usize, part: Part<'_>, sheet: &mut Sheet<'_>) -> Found {
+        let imported = self.cluster.rules(self.zone).multicluster;
+        if imported && !(self.cluster.knows(Kind::Imports)) {
+            return Found::NotYet;
+        }
+        let Some(service) = Service::find(self.reader, key, imported) else {
+            return Found::Nothing;
+        };
+        if self.cluster.hides(&service) {
+            return Found::Nothing;
+        }
+        // The end of the name from the service on is the service's own name.
+        let own = self.name.wire().get(at..).unwrap_or_default();
+        match (service.kind, part) {
+            (ServiceKind::ExternalName, Part::Whole) => self.alias(service.external, sheet),
+            (ServiceKind::ExternalName, _) => Found::Nothing,
+            (ServiceKind::Headless, Part::Zones) => Found::Name,
+            (ServiceKind::Headless, Part::Zone { zone, prefer }) => {
+                let local = |endpoint: &EndpointRef<'_>| spells(zone, endpoint.zone());
+                let ready = |endpoint: &EndpointRef<'_>| endpoint.ready();
+                let mut endpoints = service.endpoints.clone();
+                if prefer && !endpoints.any(|endpoint| ready(&endpoint) && local(&endpoint)) {
+                    self.endpoints(&service, own, sheet, ready, |_| true);
+                } else {
+                    self.endpoints(&service, own, sheet, |one| ready(one) && local(one), |_| true);
+                }
+                Found::Name
+            }
+            (_, Part::Zones | Part::Zone { .. }) => Found::Nothing,
+            (ServiceKind::ClusterIp, Part::Whole) => {
+                self.cluster_ips(&service, own, sheet, |_| true);
+                Found::Name
+            }
+            (ServiceKind::ClusterIp, Part::Port { name, protocol }) => {
+                let wanted = |port: &k8s::PortRef<'_>| is_port(port, name, protocol);
+                let mut ports = service.ports;
+                if !ports.any(|port| wanted(&port)) {
+                    return Found::Nothing;
+                }
+                self.cluster_ips(&service, own, sheet, wanted);
+                Found::Name
+            }
+            (ServiceKind::ClusterIp, Part::Ports(protocol)) => {
+                found(has_protocol(service.ports, protocol))
+            }
+            (ServiceKind::Headless, Part::Whole) => {
+                self.endpoints(&service, own, sheet, |one| one.ready(), |_| true)
+            }
+            (ServiceKind::Headless, Part::Port { name, protocol }) => {
+                let wanted = |port: &k8s::PortRef<'_>| is_port(port, name, protocol);
+                let has =
+                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
+                self.endpoints(&service, own, sheet, has, wanted)
+            }
+            (ServiceKind::Headless, Part::Ports(protocol)) => {
+                let mut endpoints = service.endpoints.filter(EndpointRef::ready);
+                found(endpoints.any(|one| has_protocol(one.ports(), protocol)))
+            }
+            (_, Part::Cluster(cluster)) => {
+                let mut endpoints = service.endpoints.filter(EndpointRef::ready);
+                found(endpoints.any(|one| one.cluster() == cluster))
+            }
+            (_, Part::Endpoint { label, cluster }) => {
+                let address = undashed(label);
+                let is = |one: &EndpointRef<'_>| {
+                    one.ready()
+                        && one.cluster() == cluster
+                        && self.cluster.is_called(one, label, address)
+                };
+                self.endpoints(&service, own, sheet, is, |_| true)
+            }
+        }
+    }
+
+    /// Writes what a service with addresses of its own has.
+    fn cluster_ips(
+        &self,
+        service: &Service<'_>,
+        own: &[u8],
+        sheet: &mut Sheet<'_>,
+        wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
+    ) {
+        if self.rtype != rtype::SRV {
+            service.ips.for_each(|ip| self.address(sheet, ip));
+            return;
+        }
+        let count = service.ips.count() * service.ports.filter(&wanted).count();
+        for port in service.ports.filter(&wanted) {
+            if !service.ips.is_empty() {
+                sheet.srv(self.name.wire(), weight(count), port.number, own);
+            }
+        }
+        if sheet.is_answered() {
+            service.ips.for_each(|ip| sheet.address(Section::Additional, own, ip));
+        }
+    }
+
+    /// Writes what the endpoints that `one_of` picks have; the ports are those that `wanted` picks.
+    fn endpoints(
+        &self,
+        service: &Service<'_>,
+        own: &[u8],
+        sheet: &mut Sheet<'_>,
+        one_of: impl Fn(&EndpointRef<'_>) -> bool,
+        wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
+    ) -> Found {
+        let picked = || service.endpoints.clone().filter(&one_of);
+        let mut count = 0;
+        let mut alias = None;
+        let mut any = false;
+        for endpoint in picked() {
+            any = true;
+            match (self.rtype, endpoint.address()) {
+                (rtype::SRV, _) => count += endpoint.ports().filter(&wanted).count().max(1),
+                (_, Address::Ip(ip)) => self.address(sheet, ip),
+                (_, Address::Name(name)) => alias = alias.or(Some(name)),
+            }
+        }
+        if self.rtype == rtype::SRV {
+            picked().for_each(|one| self.endpoint_srv(&one, own, weight(count), sheet, &wanted));
+        }
+        match alias {
+            // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
+            Some(target) if !picked().any(|one| one.ip().is_some()) => self.alias(target, sheet),
+            _ => found(any),
+        }
+    }
+
+    /// Writes an endpoint's SRV records and the address that they lead to.
+    fn endpoint_srv(
+        &self,
+        endpoint: &EndpointRef<'_>,
+        own: &[u8],
+        weight: u16,
+        sheet: &mut Sheet<'_>,
+        wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
+    ) {
+        let target = match endpoint.address() {
+            Address::Name(name) => target(name),
+            Address::Ip(_) => self.cluster.endpoint_name(endpoint, own),
+        };
+        let Some(target) = target else { return };
+        let mut any = false;
+        for port in endpoint.ports().filter(wanted) {
+            any = true;
+            sheet.srv(self.name.wire(), weight, port.number, target.wire());
+        }
+        if let (true, Some(ip)) = (any, endpoint.ip()) {
+            sheet.address(Section::Additional, target.wire(), ip);
+        }
+    }
+
+    /// Writes that the name is another one for `text`.
+    fn alias(&self, text: &[u8], sheet: &mut Sheet<'_>) -> Found {
+        let Some(target) = target(text) else { return Found::Nothing };
+        sheet.add(Section::Answer, self.name.wire(), rtype::CNAME, target.wire());
+        match self.rtype {
+            rtype::CNAME | rtype::ANY => Found::Name,
+            _ => Found::Alias(target),
+        }
+    }
+
+    /// Writes an address if its type is asked for.
+    fn address(&self, sheet: &mut Sheet<'_>, ip: IpAddr) {
+        if self.rtype == if ip.is_ipv4() { rtype::A } else { rtype::AAAA } {
+            sheet.address(Section::Answer, self.name.wire(), ip);
+        }
+    }
+}
+
+impl<'a> Service<'a> {
+    /// Finds a service by its key.
+    fn find(reader: &'a Reader<'_>, key: &[u8], imported: bool) -> Option<Self> {
+        if imported {
+            let import = reader.import(key)?;
+            let kind = match import.kind() {
+                ImportKind::ClusterSetIp => ServiceKind::ClusterIp,
+                ImportKind::Headless => ServiceKind::Headless,
+            };
+            let (ips, ports) = (import.ips(), import.ports());
+            return Some(Self { kind, ips, ports, endpoints: import.endpoints(), external: b"" });
+        }
+        let service = reader.service(key)?;
+        Some(Self {
+            kind: service.kind(),
+            ips: service.cluster_ips(),
+            ports: service.ports(),
+            endpoints: service.endpoints(),
+            external: service.external_name(),
+        })
+    }
+}
+
+impl Cluster {
+    /// What names the zone has.
+    pub(super) fn rules(&self, zone: &Name) -> Rules {
+        Rules { zonal: self.zonal, multicluster: self.multicluster.has_zone(zone) }
+    }
+
+    /// Whether the objects of a kind are known, or known not to be there.
+    fn knows(&self, kind: Kind) -> bool {
+        self.store.listed(kind) || self.store.state(kind) == State::Absent
+    }
+
+    /// Whether a service is kept from view, since nothing is behind it.
+    fn hides(&self, service: &Service<'_>) -> bool {
+        self.ignore_empty
+            && service.kind == ServiceKind::ClusterIp
+            && !service.endpoints.clone().any(|endpoint| endpoint.ready())
+    }
+
+    /// Calls `each` with every name of an address: its service's, or those of the endpoints that have it.
+    pub(super) fn names_of(&self, reader: &Reader<'_>, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
+        let zone = &self.primary;
+        for service in reader.services_by_ip(ip) {
+            if self.ignore_empty && !service.has_ready_endpoints() {
+                continue;
+            }
+            if let Some(name) = self.service_name(service.name(), service.namespace(), zone) {
+                each(name.wire());
+                return;
+            }
+        }
+        for (service, endpoint) in reader.endpoints_by_ip(ip).filter(|(_, one)| one.ready()) {
+            let name = self.service_name(service.name(), service.namespace(), zone);
+            let label = self.endpoint_label(&endpoint);
+            if let Some(name) = name.zip(label).and_then(|(name, label)| name.child(label.bytes()))
+            {
+                each(name.wire());
+            }
+        }
+    }
+
+    /// The name of a service in a zone; none if it would be too long.
+    pub(super) fn service_name(&self, name: &[u8], namespace: &[u8], zone: &Name) -> Option<Name> {
+        let (name, namespace) = (Label::of(name)?, Label::of(namespace)?);
+        let mut wire = [0u8; 2 * 64 + 4];
+        let parts = [name.wire(), namespace.wire(), b"\x03svc"];
+        let mut len = 0;
+        for part in parts {
+            wire.get_mut(len..len + part.len())?.copy_from_slice(part);
+            len += part.len();
+        }
+        Name::join(&wire[..len], zone.wire())
+    }
+
+    /// The name of an endpoint of the service whose name is `own`; none if it would be too long.
+    fn endpoint_name(&self, endpoint: &EndpointRef<'_>, own: &[u8]) -> Option<Name> {
+        let label = self.endpoint_label(endpoint)?;
+        let mut wire = [0u8; 2 * 64];
+        let mut len = label.wire().len();
+        wire.get_mut(..len)?.copy_from_slice(label.wire());
+        if !endpoint.cluster().is_empty() {
+            let cluster = Label::of(endpoint.cluster())?;
+            wire.get_mut(len..len + cluster.wire().len())?.copy_from_slice(cluster.wire());
+            len += cluster.wire().len();
+        }
+        Name::join(&wire[..len], own)
+    }
+
+    /// The label of an endpoint: its hostname, its pod's name where that is wanted and short enough, else its address with
+    /// dashes. None if what it has makes no label.
+    pub(super) fn endpoint_label(&self, endpoint: &EndpointRef<'_>) -> Option<Label> {
+        if !endpoint.hostname().is_empty() {
+            return Label::of(endpoint.hostname());
+        }
+        if self.pod_names
+            && let Some(label) = Label::of(endpoint.pod_name())
+        {
+            return Some(label);
+        }
+        match endpoint.address() {
+            Address::Ip(ip) => Some(Label::dashed(ip)),
+            Address::Name(name) => Label::dashed_text(name),
+        }
+    }
+
+    /// Whether an endpoint has this label, which is `address` with dashes if that is some.
+    fn is_called(&self, endpoint: &EndpointRef<'_>, label: &[u8], address: Option<IpAddr>) -> bool {
+        let plain =
+            endpoint.hostname().is_empty() && (!self.pod_names || endpoint.pod_name().is_empty());
+        match (plain, endpoint.ip()) {
+            // Most endpoints have no name, and addresses compare faster than their texts.
+            (true, Some(ip)) => address == Some(ip),
+            _ => self.endpoint_label(endpoint).is_some_and(|own| own.bytes() == label),
+        }
+    }
+
+    /// Writes the zone's SOA record.
+    pub(super) fn soa(&self, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
+        let numbers = [self.store.serial(), 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
+        let zone = zone.wire();
+        let data = [NAME_SERVER, zone, MAILBOX, zone, numbers.as_flattened()];
+        let ttl = self.ttl.min(SOA_TTL);
+        sheet.answer().push_parts(section, zone, rtype::SOA, ttl, &data);
+    }
+}
+
+/// What a look-up that has nothing to say but whether the name is there says.
+fn found(there: bool) -> Found {
+    if there { Found::Name } else { Found::Nothing }
+}
+
+/// Whether a port is the named one.
+fn is_port(port: &k8s::PortRef<'_>, name: &[u8], protocol: Protocol) -> bool {
+    port.protocol == protocol && port.name.eq_ignore_ascii_case(name)
+}
+
+/// Whether there is a named port of a protocol.
+fn has_protocol(mut ports: Ports<'_>, protocol: Protocol) -> bool {
+    ports.any(|port| port.protocol == protocol && !port.name.is_empty())
+}
+
+/// The weight of each of so many SRV records: a hundredth part, and one at least.
+fn weight(count: usize) -> u16 {
+    // At most 100.
+    (100 / count.max(1)).max(1) as u16
+}
+
+/// Reads the name that a service or a slice states; an address is none.
+fn target(text: &[u8]) -> Option<Name> {
+    let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty())?;
+    text.parse::<IpAddr>().err()?;
+    Name::parse(text)
+}

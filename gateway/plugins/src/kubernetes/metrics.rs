@@ -1,0 +1,104 @@
+//! Figures of the watches.
+
+use engine::metrics::{counter, describe, gauge, histogram};
+use k8s::{Kind, Probe, Source, State};
+
+/// From the cause of a change of endpoints to the store, in seconds.
+const PROGRAMMING: &str = "coredns_kubernetes_dns_programming_duration_seconds";
+/// From a request to the header of its response, in seconds.
+const REQUEST: &str = "coredns_kubernetes_rest_client_request_duration_seconds";
+/// How long a request waited for the limits, in seconds.
+const LIMITER: &str = "coredns_kubernetes_rest_client_rate_limiter_duration_seconds";
+/// Requests.
+const REQUESTS: &str = "coredns_kubernetes_rest_client_requests_total";
+/// Objects in the store.
+const OBJECTS: &str = "causeway_kubernetes_objects";
+/// What a watch does: 1 for its state, 0 for the others.
+const WATCH: &str = "causeway_kubernetes_watch_state";
+
+/// From 1 ms, doubling, 20 of them: some 9 minutes.
+const PROGRAMMING_BUCKETS: [f64; 20] = [
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
+    8.192, 16.384, 32.768, 65.536, 131.072, 262.144, 524.288,
+];
+/// Prometheus's own default.
+const REQUEST_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Every state, for the watch's gauges.
+const STATES: [State; 6] = [
+    State::Waiting,
+    State::Listing,
+    State::Watching,
+    State::Failing,
+    State::Forbidden,
+    State::Absent,
+];
+
+/// Counts what the watches of one cluster tell. Nothing here is on a query's way.
+#[derive(Debug)]
+pub(super) struct Figures {
+    /// The cluster, in a word.
+    cluster: String,
+}
+
+impl Figures {
+    /// The figures of a cluster.
+    pub(super) fn new(source: &Source) -> Self {
+        for (name, help) in [
+            (PROGRAMMING, "Time from a change of endpoints until DNS answers tell it, in seconds."),
+            (REQUEST, "Latency of requests to the API server, in seconds."),
+            (LIMITER, "Time that requests waited for the limits on requests, in seconds."),
+            (REQUESTS, "Requests to the API server."),
+            (OBJECTS, "Objects that answers come from."),
+            (WATCH, "What a watch does: 1 for the state that it is in."),
+        ] {
+            describe(name, help);
+        }
+        let cluster = match source {
+            Source::InCluster => "in-cluster".to_owned(),
+            Source::Endpoint { url, .. } => {
+                let host = url.split_once("://").map_or(&**url, |(_, rest)| rest);
+                // An address may carry a password, which no metric shows.
+                let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+                host.split('/').next().unwrap_or_default().to_owned()
+            }
+            Source::Kubeconfig { file, context: None } => file.display().to_string(),
+            Source::Kubeconfig { context: Some(context), .. } => context.clone(),
+            Source::Manifests(folder) => folder.display().to_string(),
+        };
+        Self { cluster }
+    }
+}
+
+impl Probe for Figures {
+    fn request(&self, code: &str, method: &str, host: &str) {
+        let labels = [("code", code), ("method", method), ("host", host)];
+        counter(REQUESTS, &labels).increment(1);
+    }
+
+    fn latency(&self, verb: &str, host: &str, seconds: f64) {
+        histogram(REQUEST, &[("verb", verb), ("host", host)], &REQUEST_BUCKETS).record(seconds);
+    }
+
+    fn limited(&self, verb: &str, host: &str, seconds: f64) {
+        histogram(LIMITER, &[("verb", verb), ("host", host)], &REQUEST_BUCKETS).record(seconds);
+    }
+
+    fn programmed(&self, service_kind: &str, seconds: f64) {
+        histogram(PROGRAMMING, &[("service_kind", service_kind)], &PROGRAMMING_BUCKETS)
+            .record(seconds);
+    }
+
+    fn state(&self, kind: Kind, state: State) {
+        for other in STATES {
+            let labels =
+                [("cluster", &*self.cluster), ("kind", kind.word()), ("state", other.word())];
+            gauge(WATCH, &labels).set(if other == state { 1.0 } else { 0.0 });
+        }
+    }
+
+    fn objects(&self, kind: Kind, count: usize) {
+        let labels = [("cluster", &*self.cluster), ("kind", kind.word())];
+        gauge(OBJECTS, &labels).set(count as f64);
+    }
+}

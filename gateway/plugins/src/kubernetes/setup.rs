@@ -1,0 +1,414 @@
+//! From the directive's words to the plugin.
+
+use std::iter::once;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::value::ResolvConf;
+use config::{Diagnostic, Prop, Word, Words};
+use engine::{Role, Setup};
+use k8s::{Keep, Limits, Selector, Store, Tls};
+use wire::Name;
+
+use super::address::is_reverse;
+use super::source::{self, Source};
+use super::{Cluster, Kubernetes, Pods};
+use crate::shared::fall::Fall;
+use crate::shared::host;
+use crate::shared::zones::Zones;
+
+/// The time to live of records where none is stated, in seconds.
+const TTL: u32 = 5;
+/// The longest time to live, in seconds.
+const MAX_TTL: i64 = 3600;
+/// How long the start waits for the cluster where nothing else is stated.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Where the machine's own search domains are.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// What a directive says.
+#[derive(Debug)]
+pub(super) struct Config {
+    /// The API server.
+    pub(super) endpoint: Option<Word>,
+    /// The files to authenticate both sides by.
+    pub(super) tls: Option<(Word, Tls)>,
+    /// A kubeconfig file and a context in it.
+    pub(super) kubeconfig: Option<(Word, Option<String>)>,
+    /// A folder of manifests.
+    pub(super) manifests: Option<Word>,
+    /// Limits on requests.
+    pub(super) limits: Limits,
+    /// The namespaces to expose; all if empty.
+    pub(super) namespaces: Vec<String>,
+    /// What labels of namespaces must fulfil, and where that is said.
+    pub(super) namespace_labels: Option<(Word, Selector)>,
+    /// What labels of objects must fulfil.
+    pub(super) labels: Option<Selector>,
+    /// What names of pods give.
+    pods: Pods,
+    /// Whether endpoints are called after their pods.
+    pod_names: bool,
+    /// The time to live of records, in seconds.
+    ttl: u32,
+    /// Whether endpoints are left alone.
+    no_endpoints: Option<Word>,
+    /// Whether services without ready endpoints are not there.
+    ignore_empty: bool,
+    /// The zones that fall through; all if it names none.
+    fall: Option<Vec<Word>>,
+    /// The zones of cluster sets.
+    multicluster: Vec<Word>,
+    /// Whether headless services have names for topology zones.
+    zonal: Option<Word>,
+    /// How long the start waits for the cluster.
+    startup_timeout: Duration,
+    /// What is odd about all that.
+    warnings: Vec<Diagnostic>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            tls: None,
+            kubeconfig: None,
+            manifests: None,
+            limits: Limits::default(),
+            namespaces: Vec::new(),
+            namespace_labels: None,
+            labels: None,
+            pods: Pods::Disabled,
+            pod_names: false,
+            ttl: TTL,
+            no_endpoints: None,
+            ignore_empty: false,
+            fall: None,
+            multicluster: Vec::new(),
+            zonal: None,
+            startup_timeout: STARTUP_TIMEOUT,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// The properties.
+const PROPS: &[Prop<Config>] = &[
+    Prop {
+        name: "endpoint",
+        words: "URL",
+        set: |config, words| {
+            config.endpoint = Some(words.one()?.clone());
+            if let [more, ..] = words.rest() {
+                let odd = more.wrong("is passed over: only the first API server is used");
+                config
+                    .warnings
+                    .push(odd.help("name one address, of a load balancer if there are more"));
+            }
+            Ok(())
+        },
+    },
+    Prop {
+        name: "tls",
+        words: "CERT KEY CACERT",
+        set: |config, words| {
+            let first = words.peek().cloned();
+            let mut file = || words.one().map(|word| PathBuf::from(&word.text));
+            let tls = Tls { certificate: file()?, key: file()?, authorities: file()? };
+            config.tls = first.map(|word| (word, tls));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "kubeconfig",
+        words: "FILE [CONTEXT]",
+        set: |config, words| {
+            let file = words.one()?.clone();
+            config.kubeconfig = Some((file, words.maybe().map(|word| word.text.clone())));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "manifests",
+        words: "DIR",
+        set: |config, words| words.one().map(|word| config.manifests = Some(word.clone())),
+    },
+    Prop {
+        name: "apiserver_qps",
+        words: "QPS",
+        set: |config, words| {
+            let rate = |text: &str| match text.parse::<f64>() {
+                Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+                _ => Err("not a number of requests a second, 0 or more"),
+            };
+            words.read(rate).map(|rate| config.limits.qps = rate)
+        },
+    },
+    Prop {
+        name: "apiserver_burst",
+        words: "BURST",
+        set: |config, words| words.read(count).map(|count| config.limits.burst = count),
+    },
+    Prop {
+        name: "apiserver_max_inflight",
+        words: "MAX",
+        set: |config, words| words.read(count).map(|count| config.limits.inflight = count),
+    },
+    Prop {
+        name: "namespaces",
+        words: "NAMESPACE...",
+        set: |config, words| {
+            let names = once(words.one()?).chain(words.rest()).map(|word| word.text.clone());
+            config.namespaces.extend(names);
+            Ok(())
+        },
+    },
+    Prop {
+        name: "namespace_labels",
+        words: "EXPRESSION",
+        set: |config, words| {
+            config.namespace_labels = Some((words.name().clone(), selector(words)?));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "labels",
+        words: "EXPRESSION",
+        set: |config, words| selector(words).map(|labels| config.labels = Some(labels)),
+    },
+    Prop {
+        name: "pods",
+        words: "disabled|insecure|verified",
+        set: |config, words| {
+            let modes = [
+                ("disabled", Pods::Disabled),
+                ("insecure", Pods::Insecure),
+                ("verified", Pods::Verified),
+            ];
+            words.choice(&modes).map(|mode| config.pods = mode)
+        },
+    },
+    Prop {
+        name: "endpoint_pod_names",
+        words: "",
+        set: |config, _| {
+            config.pod_names = true;
+            Ok(())
+        },
+    },
+    Prop {
+        name: "ttl",
+        words: "TTL",
+        set: |config, words| {
+            let ttl = |text: &str| match config::value::integer(text) {
+                Ok(ttl @ 0..=MAX_TTL) => Ok(ttl as u32),
+                _ => Err("ttl must be in range [0, 3600], in whole seconds"),
+            };
+            words.read(ttl).map(|ttl| config.ttl = ttl)
+        },
+    },
+    Prop {
+        name: "noendpoints",
+        words: "",
+        set: |config, words| {
+            config.no_endpoints = Some(words.name().clone());
+            Ok(())
+        },
+    },
+    Prop {
+        name: "fallthrough",
+        words: "[ZONES...]",
+        set: |config, words| {
+            config.fall = Some(words.rest().to_vec());
+            Ok(())
+        },
+    },
+    Prop {
+        name: "ignore",
+        words: "empty_service",
+        set: |config, words| {
+            words.choice(&[("empty_service", ())])?;
+            config.ignore_empty = true;
+            Ok(())
+        },
+    },
+    Prop {
+        name: "multicluster",
+        words: "[ZONES...]",
+        set: |config, words| {
+            let zones = words.rest();
+            config.multicluster = zones.to_vec();
+            if zones.is_empty() {
+                let odd = words.name().wrong("names no zone, so nothing is imported");
+                config.warnings.push(odd.help("write: multicluster clusterset.local"));
+            }
+            Ok(())
+        },
+    },
+    Prop {
+        name: "zonal",
+        words: "",
+        set: |config, words| {
+            config.zonal = Some(words.name().clone());
+            Ok(())
+        },
+    },
+    Prop {
+        name: "startup_timeout",
+        words: "DURATION",
+        set: |config, words| words.duration().map(|limit| config.startup_timeout = limit),
+    },
+];
+
+/// Reads a number of requests.
+fn count(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "not a whole number, 0 or more")
+}
+
+/// Reads the words that are left as a label selector.
+fn selector(words: &mut Words<'_>) -> Result<Selector, Diagnostic> {
+    let first = words.one()?;
+    let texts: Vec<&str> = once(first).chain(words.rest()).map(|word| &*word.text).collect();
+    texts.join(" ").parse().map_err(|error| first.wrong(format_args!("is wrong: {error}")))
+}
+
+/// Sets the plugin up.
+///
+/// # Errors
+/// What is wrong with the directive.
+pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
+    set_up_with(setup, |setup, config, keep| {
+        let source = source::share(setup, config, keep)?;
+        let store = source.store().clone();
+        setup.before_serving(source.wait(config.startup_timeout));
+        Ok((store, Some(source)))
+    })
+}
+
+/// Sets the plugin up with a store that `connect` gives.
+///
+/// # Errors
+/// What is wrong with the directive, and what `connect` says.
+pub(super) fn set_up_with(
+    setup: &mut Setup<'_>,
+    connect: impl FnOnce(
+        &mut Setup<'_>,
+        &Config,
+        Keep,
+    ) -> Result<(Store, Option<Arc<Source>>), Diagnostic>,
+) -> Result<(), Diagnostic> {
+    let directive = setup.once()?;
+    let mut config = Config::default();
+    directive.read_block(PROPS, &mut config)?;
+    config.warnings.drain(..).for_each(|odd| setup.warn(odd));
+    let zones = setup.zones_of(&directive.args);
+    let multicluster = config.check(setup, &zones)?;
+    let primary = |zone: &&Name| !is_reverse(zone) && !multicluster.contains(zone);
+    let forward = |zone: &&Name| !is_reverse(zone);
+    let Some(primary) = zones.iter().find(primary).or_else(|| zones.iter().find(forward)).cloned()
+    else {
+        let wrong = directive.name.fault("non-reverse zone name must be used");
+        return Err(wrong.help("add a zone such as cluster.local, which reverse names lead to"));
+    };
+    let keep = config.keep(setup.has("metadata"));
+    let (store, source) = connect(setup, &config, keep)?;
+    let fall = match &config.fall {
+        None => Fall::default(),
+        Some(words) if words.is_empty() => Fall::new(Zones::new([Name::ROOT])),
+        Some(words) => Fall::new(Zones::new(setup.zones_of(words))),
+    };
+    let cluster = Cluster {
+        zones: Zones::new(zones),
+        primary,
+        multicluster: Zones::new(multicluster),
+        fall,
+        ttl: config.ttl,
+        pods: config.pods,
+        zonal: config.zonal.is_some(),
+        ignore_empty: config.ignore_empty,
+        pod_names: config.pod_names,
+        own: own_addresses(setup),
+        search: search_domains(Path::new(RESOLV_CONF)),
+        store,
+        source,
+        copies: std::sync::Mutex::default(),
+    };
+    let plugin = Kubernetes(Arc::new(cluster));
+    setup.offer(Role::Ready(Arc::new(plugin.clone())));
+    setup.offer(Role::Transfer(Arc::new(plugin.clone())));
+    if config.pods == Pods::Verified {
+        setup.offer(Role::SearchPath(Arc::new(plugin.clone())));
+    }
+    setup.provide(plugin.clone());
+    setup.install(plugin);
+    Ok(())
+}
+
+impl Config {
+    /// Refuses what does not go together; gives the zones of cluster sets.
+    fn check(&self, setup: &mut Setup<'_>, zones: &[Name]) -> Result<Vec<Name>, Diagnostic> {
+        if let (Some((word, _)), false) = (&self.namespace_labels, self.namespaces.is_empty()) {
+            let wrong = word.wrong("and namespaces cannot both be set");
+            return Err(wrong.help("keep the one that says which namespaces are meant"));
+        }
+        if let (Some(zonal), Some(none)) = (&self.zonal, &self.no_endpoints) {
+            let wrong = zonal.wrong(format_args!("needs endpoints, which {none} leaves out"));
+            return Err(wrong.help(format!("take {zonal} or {none} away")));
+        }
+        if let (Some(none), true) = (&self.no_endpoints, self.ignore_empty) {
+            setup.warn(
+                none.wrong("makes every service an empty one, which `ignore empty_service` hides"),
+            );
+        }
+        let mut multicluster = Vec::new();
+        for word in &self.multicluster {
+            for zone in setup.zones_of(std::slice::from_ref(word)) {
+                if !zones.contains(&zone) {
+                    let wrong = word
+                        .wrong("is a multicluster zone that the plugin is not authoritative for");
+                    return Err(wrong.help("name it among the plugin's ZONES, or the block's"));
+                }
+                multicluster.push(zone);
+            }
+        }
+        Ok(multicluster)
+    }
+
+    /// What the store has to hold.
+    fn keep(&self, metadata: bool) -> Keep {
+        Keep {
+            namespaces: self.namespaces.clone(),
+            endpoints: self.no_endpoints.is_none(),
+            pods: self.pods == Pods::Verified,
+            multicluster: !self.multicluster.is_empty(),
+            pod_names: self.pod_names,
+            pod_labels: self.pods == Pods::Verified && metadata,
+            zones: self.zonal.is_some(),
+        }
+    }
+}
+
+/// The addresses by which others reach this process: those that are bound, or those of all interfaces, without what means
+/// something on this machine or one link only.
+fn own_addresses(setup: &mut Setup<'_>) -> Box<[std::net::IpAddr]> {
+    let bound = setup.listener().bind.iter().map(|addr| addr.ip).collect::<Vec<_>>();
+    let all = if bound.is_empty() {
+        host::interfaces().unwrap_or_default().into_iter().map(|one| one.ip).collect()
+    } else {
+        bound
+    };
+    let mut own: Vec<_> = all
+        .into_iter()
+        .filter(|ip| !ip.is_loopback() && !ip.is_unspecified() && !host::is_link_local(*ip))
+        .collect();
+    own.sort_unstable();
+    own.dedup();
+    own.into()
+}
+
+/// The search domains of a file in the form of resolv.conf; none if it cannot be read.
+fn search_domains(file: &Path) -> Box<[Name]> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    ResolvConf::read(&text).search.iter().filter_map(|domain| Name::parse(domain)).collect()
+}
