@@ -43,14 +43,14 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// An admin listener that could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("plugin/{plugin}: cannot listen on {addr}: {source}{}", remedy(.source))]
+#[error("plugin/{plugin}: cannot listen on {addr}: {why}{}", remedy(.why))]
 pub struct AdminError {
     /// The address.
     pub addr: SocketAddr,
     /// The plugin whose page was to be there.
     pub plugin: &'static str,
     /// Why not.
-    pub source: io::Error,
+    pub why: io::Error,
 }
 
 /// What helps against a bind error.
@@ -110,7 +110,7 @@ impl Admin {
         for page in pages {
             let addr = page.addr;
             if !self.running.contains_key(&addr) && !opened.pages.contains_key(&addr) {
-                let failed = |source| AdminError { addr, plugin: page.plugin, source };
+                let failed = |why| AdminError { addr, plugin: page.plugin, why };
                 opened.sockets.push((addr, listen(addr).map_err(failed)?));
             }
             opened.pages.entry(addr).or_default().push(page);

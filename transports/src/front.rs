@@ -16,12 +16,12 @@ use crate::workers::Workers;
 
 /// A listener that could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {key}: {source}{}", remedy(.source))]
+#[error("cannot listen on {key}: {why}{}", remedy(.why))]
 pub struct BindError {
     /// The listener.
     pub key: GroupKey,
     /// Why not.
-    pub source: io::Error,
+    pub why: io::Error,
 }
 
 /// What helps against a bind error.
@@ -91,7 +91,7 @@ impl Fronts {
             if self.running.get(&group.key).is_some_and(|running| running.spec == group.spec) {
                 continue;
             }
-            let opened = self.open(group).map_err(|source| BindError { key: group.key, source })?;
+            let opened = self.open(group).map_err(|why| BindError { key: group.key, why })?;
             bound.opened.push(opened);
         }
         Ok(bound)
