@@ -36,7 +36,7 @@ static COLLECTORS: Mutex<Vec<Weak<dyn Collect>>> = Mutex::new(Vec::new());
 /// The histograms of one name.
 type Members = Vec<(Labels, Arc<Histogram>)>;
 
-/// A metric's labels.
+/// A metric's labels, by name: as Prometheus's own library writes them.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// The exporter; installed when first asked for.
@@ -53,12 +53,18 @@ fn exporter() -> &'static PrometheusHandle {
     })
 }
 
+/// Labels in their order.
+fn sorted(labels: &[(&'static str, &str)]) -> Labels {
+    let mut labels: Labels =
+        labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    labels.sort_unstable();
+    labels
+}
+
 /// Makes a key from a name and labels.
 fn key(name: &'static str, labels: &[(&'static str, &str)]) -> Key {
-    let labels = labels
-        .iter()
-        .map(|(name, value)| Label::new(*name, (*value).to_owned()))
-        .collect::<Vec<_>>();
+    let labels: Vec<_> =
+        sorted(labels).into_iter().map(|(name, value)| Label::new(name, value)).collect();
     Key::from_parts(name, labels)
 }
 
@@ -82,13 +88,11 @@ pub fn histogram(
 ) -> Arc<Histogram> {
     let mut all = HISTOGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     let family = all.entry(name).or_default();
-    let same =
-        |own: &Labels| own.iter().map(|(name, value)| (*name, &**value)).eq(labels.iter().copied());
-    if let Some((_, known)) = family.iter().find(|(own, _)| same(own)) {
+    let labels = sorted(labels);
+    if let Some((_, known)) = family.iter().find(|(own, _)| *own == labels) {
         return Arc::clone(known);
     }
     let made = Arc::new(Histogram::new(buckets));
-    let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     family.push((labels, Arc::clone(&made)));
     made
 }
@@ -208,7 +212,7 @@ impl Figures {
         labels: &[(&'static str, &str)],
         value: f64,
     ) {
-        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let labels = sorted(labels);
         let family =
             self.0.entry(name).or_insert_with(|| Family { kind, members: BTreeMap::new() });
         family.members.insert(labels, value);

@@ -174,8 +174,7 @@ pub trait Transfer: fmt::Debug + Send + Sync {
     /// The records of `zone`: of all of it from SOA to SOA, or since `serial` if that is possible; the SOA record alone if
     /// `serial` is not older than the zone. None if this is not its zone; a fault if it is and cannot be copied now. May take
     /// some time, so it is not called in a hook.
-    fn transfer(&self, zone: &Name, serial: Option<u32>)
-    -> Option<Result<Box<dyn Stream>, Fault>>;
+    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>>;
 
     /// Calls `each` with every zone that can be copied now, and its serial.
     fn serials(&self, each: &mut dyn FnMut(&Name, u32));

@@ -407,3 +407,16 @@ fn collected_figures_are_there_as_long_as_their_collector() {
     drop((old, new));
     assert!(!crate::metrics::render().contains("engine_test_figure{"));
 }
+
+#[test]
+fn labels_are_written_in_the_order_of_their_names() {
+    use crate::metrics::{SLIM_TIME_BUCKETS, counter, histogram, render};
+    counter("engine_test_total", &[("zone", "a"), ("server", "b")]).increment(1);
+    counter("engine_test_total", &[("server", "b"), ("zone", "a")]).increment(1);
+    for labels in [[("zone", "a"), ("server", "b")], [("server", "b"), ("zone", "a")]] {
+        histogram("engine_test_seconds", &labels, &SLIM_TIME_BUCKETS).record(0.5);
+    }
+    let text = render();
+    assert!(text.contains("\nengine_test_total{server=\"b\",zone=\"a\"} 2\n"), "{text}");
+    assert!(text.contains("\nengine_test_seconds_count{server=\"b\",zone=\"a\"} 2\n"), "{text}");
+}

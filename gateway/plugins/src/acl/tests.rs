@@ -98,7 +98,7 @@ fn decisions_are_counted_with_the_zone_of_the_rule() {
         ("dropped", "y.acl.test.", 1),
     ] {
         let line = format!(
-            "coredns_acl_{name}_requests_total{{server=\"dns://:53\",zone=\"{zone}\",view=\"\"}} {count}"
+            "coredns_acl_{name}_requests_total{{server=\"dns://:53\",view=\"\",zone=\"{zone}\"}} {count}"
         );
         assert!(text.contains(&line), "{line}\n{text}");
     }

@@ -362,13 +362,13 @@ async fn the_upstream_is_known_to_metadata_and_metrics() {
     let to = up.addr;
     for line in [
         format!(
-            "coredns_proxy_request_duration_seconds_count{{proxy_name=\"forward\",to=\"{to}\",rcode=\"NOERROR\"}} 41"
+            "coredns_proxy_request_duration_seconds_count{{proxy_name=\"forward\",rcode=\"NOERROR\",to=\"{to}\"}} 41"
         ),
         format!(
-            "coredns_proxy_conn_cache_misses_total{{proxy_name=\"forward\",to=\"{to}\",proto=\"udp\"}} 32"
+            "coredns_proxy_conn_cache_misses_total{{proto=\"udp\",proxy_name=\"forward\",to=\"{to}\"}} 32"
         ),
         format!(
-            "coredns_proxy_conn_cache_hits_total{{proxy_name=\"forward\",to=\"{to}\",proto=\"udp\"}} 9"
+            "coredns_proxy_conn_cache_hits_total{{proto=\"udp\",proxy_name=\"forward\",to=\"{to}\"}} 9"
         ),
     ] {
         assert!(text.contains(&line), "{line} in {text}");
@@ -451,7 +451,7 @@ async fn upstreams_are_kept_over_a_reload_when_nothing_changes() {
     let misses = || {
         let text = metrics::render();
         let line = format!(
-            "coredns_proxy_conn_cache_misses_total{{proxy_name=\"forward\",to=\"{}\",proto=\"tcp\"}} ",
+            "coredns_proxy_conn_cache_misses_total{{proto=\"tcp\",proxy_name=\"forward\",to=\"{}\"}} ",
             up.addr
         );
         let rest = text.split(&line).nth(1).unwrap().to_owned();
