@@ -1,5 +1,6 @@
 //! Counts queries. Labels are found by index: no lock and, once a label set has been seen, no allocation.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use engine::metrics::{
@@ -66,7 +67,7 @@ const PROTOCOLS: [&str; 2] = ["udp", "tcp"];
 /// The address families.
 const FAMILIES: [&str; 2] = ["1", "2"];
 
-/// Response codes below this have labels of their own if they have names; all others share one, for upstreams choose them.
+/// Response codes below this have labels of their own if they are assigned; all others share one, for upstreams choose them.
 const RCODES: usize = 24;
 
 /// Says what the metrics mean.
@@ -147,8 +148,8 @@ impl Line {
             End::Silent => return,
         };
         let plugin = plugins.iter().position(|name| *name == by);
-        let rcode = rcode_index(x.answer().rcode);
-        let index = rcode * (plugins.len() + 1) + plugin.map_or(0, |at| at + 1);
+        let rcode = x.answer().rcode;
+        let index = rcode_index(rcode) * (plugins.len() + 1) + plugin.map_or(0, |at| at + 1);
         let responses = self.responses.get(index, || {
             let rcode = rcode_label(rcode);
             let plugin = plugin.map_or("", |_| by);
@@ -181,19 +182,17 @@ fn type_index(rtype: u16) -> usize {
     TYPES[..last].iter().position(|(number, _)| *number == rtype).unwrap_or(last)
 }
 
-/// Where a response code's label is.
+/// Where a response code's label is. Those from 12 to 15 are unassigned (RFC 6895 §2.3).
 fn rcode_index(rcode: u16) -> usize {
-    let index = usize::from(rcode);
-    let has_name = index < RCODES && !text::rcode_name(rcode).starts_with("RCODE");
-    if has_name { index } else { RCODES }
+    match rcode {
+        0..=11 | 16..24 => usize::from(rcode),
+        _ => RCODES,
+    }
 }
 
-/// The label there.
-fn rcode_label(index: usize) -> std::borrow::Cow<'static, str> {
-    match u16::try_from(index) {
-        Ok(rcode) if index < RCODES => text::rcode_name(rcode),
-        _ => "other".into(),
-    }
+/// A response code's label.
+pub(super) fn rcode_label(rcode: u16) -> Cow<'static, str> {
+    if rcode_index(rcode) < RCODES { text::rcode_name(rcode) } else { "other".into() }
 }
 
 /// Counts a block's queries.

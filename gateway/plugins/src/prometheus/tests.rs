@@ -159,6 +159,17 @@ fn labels_do_not_grow_with_what_clients_send() {
 }
 
 #[test]
+fn response_codes_have_their_names_or_none() {
+    use super::handler::rcode_label;
+    for (rcode, want) in [(0, "NOERROR"), (11, "DSOTYPENI"), (16, "BADVERS"), (23, "BADCOOKIE")] {
+        assert_eq!(rcode_label(rcode), want);
+    }
+    for rcode in [12, 15, 24, 4095] {
+        assert_eq!(rcode_label(rcode), "other");
+    }
+}
+
+#[test]
 fn one_page_an_address() {
     // prometheus.addr, prometheus.once, prometheus.runtime_metrics, prometheus.http.
     let bench = Bench::new(
