@@ -1,4 +1,4 @@
-//! Names and addresses, packed: a million lines take some 50 octets each, and a look-up allocates nothing.
+//! Names and addresses, packed: a line takes its name and some thirty octets, and a look-up allocates nothing.
 
 use std::fmt;
 use std::hash::BuildHasher;
