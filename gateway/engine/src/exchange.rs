@@ -354,6 +354,8 @@ impl Exchange {
     pub fn again(&mut self, name: Name, carry: Carry) -> Step {
         let frame = self.top_mut();
         frame.request.name = name;
+        // The answer may be one that was set aside, in this run or before.
+        frame.answer.flags = frame.request.flags.only(Flags::RD.with(Flags::CD));
         frame.answer.clear();
         Step::Wrap(carry)
     }

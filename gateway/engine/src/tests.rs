@@ -369,6 +369,40 @@ fn a_nested_query_has_the_route_of_the_block_it_is_in() {
     );
 }
 
+/// Sets the first answer aside, tries `second.<name>`, and gives that outcome.
+#[derive(Debug)]
+struct Aside;
+
+impl Plugin for Aside {
+    fn query(&self, _: &mut Exchange) -> Step {
+        Step::Wrap(Carry(1))
+    }
+
+    fn answer(&self, x: &mut Exchange, Carry(tries): Carry) -> Step {
+        if tries == 0 {
+            return Step::Next;
+        }
+        x.swap_aside();
+        let second = x.request().name.child(b"second").unwrap();
+        x.again(second, Carry(0))
+    }
+}
+
+plugin!(ASIDE, "aside", |setup: &mut Setup<'_>| {
+    setup.install(Aside);
+    Ok(())
+});
+
+#[test]
+fn a_further_run_begins_with_the_querys_own_flags() {
+    static PLUGINS: &[&Descriptor] = &[&ASIDE, &ANSWERS];
+    let bench = Bench::new(PLUGINS, "test {\n aside\n answers\n}\n");
+    let found = "| second.other.test. 30 A 198.51.100.1";
+    for (line, flags) in [("", "rd"), ("+cd", "rd cd"), ("+norec +cd", "cd")] {
+        assert_eq!(bench.now(&format!("other.test {line}")), format!("NOERROR {flags} {found}"));
+    }
+}
+
 #[test]
 fn a_fault_leaves_nothing_of_the_answer_but_takes_options_on_the_way_up() {
     let bench = Bench::new(PLUGINS, "test {\n mark\n answers\n}\n");
