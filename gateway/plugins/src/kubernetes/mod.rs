@@ -13,7 +13,7 @@ mod sheet;
 mod source;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Weak};

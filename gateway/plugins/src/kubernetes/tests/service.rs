@@ -289,6 +289,15 @@ fn an_alias_is_followed_inside_and_outside_the_zone() {
 }
 
 #[test]
+fn an_alias_comes_before_what_it_stands_for() {
+    let bench = bench(SHOP, COREFILE);
+    let reply = ask(&bench, "twice.shop.svc.cluster.local");
+    let order =
+        ["twice.", "inside.", "web."].map(|name| reply.find(&format!(" {name}shop")).unwrap());
+    assert!(order.is_sorted(), "{reply}");
+}
+
+#[test]
 fn the_time_to_live_is_that_of_all_records_and_denials() {
     let corefile =
         |ttl: u32| format!("cluster.local {{\n kubernetes {{\n manifests .\n ttl {ttl}\n }}\n}}\n");

@@ -1,1 +1,168 @@
-//! config
+//! What a directive may say, and what is refused.
+
+use engine::testing::Bench;
+
+use super::{CHAIN, MADE, Made, WRITER, bench};
+
+/// Any cluster.
+const ANY: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+
+/// A block with a property.
+fn corefile(zones: &str, properties: &str) -> String {
+    format!("{zones} {{\n kubernetes {{\n manifests .\n {properties}\n }}\n}}\n")
+}
+
+#[test]
+fn every_property_is_taken() {
+    let all = "tls a.pem b.pem c.pem
+        apiserver_qps 0.5
+        apiserver_burst 0
+        apiserver_max_inflight 3
+        namespaces shop
+        namespaces billing office
+        labels environment in (staging, qa),application=nginx
+        pods insecure
+        endpoint_pod_names
+        ttl 3600
+        fallthrough in-addr.arpa ip6.arpa
+        ignore empty_service
+        multicluster clusterset.local
+        zonal
+        startup_timeout 2m";
+    bench(ANY, &corefile("cluster.local clusterset.local", all));
+    WRITER.with_borrow(|kept| {
+        let (_, keep) = kept.as_ref().unwrap();
+        assert_eq!(keep.namespaces, ["shop", "billing", "office"]);
+        assert!(keep.endpoints && keep.multicluster && keep.zones && keep.pod_names);
+        assert!(!keep.pods && !keep.pod_labels);
+    });
+    bench(
+        ANY,
+        &corefile(
+            "cluster.local",
+            "namespace_labels istio-injection=enabled\n pods verified\n noendpoints",
+        ),
+    );
+    WRITER.with_borrow(|kept| {
+        let (_, keep) = kept.as_ref().unwrap();
+        assert!(keep.pods && !keep.endpoints && !keep.zones);
+    });
+}
+
+#[test]
+fn wrong_words_are_refused_with_a_remedy() {
+    MADE.set(Made::Yaml(ANY));
+    for (zones, properties, want) in [
+        ("cluster.local", "foo", "'foo' is not a property"),
+        ("cluster.local", "endpoint", "Wrong argument count"),
+        ("cluster.local", "tls a.pem b.pem", "tls CERT KEY CACERT"),
+        ("cluster.local", "tls a.pem b.pem c.pem d.pem", "one too many"),
+        ("cluster.local", "kubeconfig", "kubeconfig FILE [CONTEXT]"),
+        ("cluster.local", "kubeconfig a b c", "one too many"),
+        ("cluster.local", "manifests", "manifests DIR"),
+        ("cluster.local", "apiserver_qps -1", "0 or more"),
+        ("cluster.local", "apiserver_qps nan", "0 or more"),
+        ("cluster.local", "apiserver_burst -1", "0 or more"),
+        ("cluster.local", "apiserver_max_inflight 1.5", "0 or more"),
+        ("cluster.local", "namespaces", "namespaces NAMESPACE..."),
+        ("cluster.local", "labels =bad=", "selector"),
+        ("cluster.local", "labels", "labels EXPRESSION"),
+        (
+            "cluster.local",
+            "namespaces a\n namespace_labels b=c",
+            "and namespaces cannot both be set",
+        ),
+        ("cluster.local", "pods giant", "known: disabled, insecure, verified"),
+        ("cluster.local", "pods", "disabled|insecure|verified"),
+        ("cluster.local", "endpoint_pod_names yes", "one too many"),
+        ("cluster.local", "ttl 3601", "range [0, 3600]"),
+        ("cluster.local", "ttl -1", "range [0, 3600]"),
+        ("cluster.local", "ttl 5s", "range [0, 3600]"),
+        ("cluster.local", "noendpoints yes", "one too many"),
+        ("cluster.local", "zonal\n noendpoints", "needs endpoints"),
+        ("cluster.local", "ignore full_service", "empty_service"),
+        ("cluster.local", "multicluster clusterset.local", "not authoritative for"),
+        ("cluster.local", "startup_timeout 5", "is wrong"),
+        ("cluster.local", "startup_timeout -5s", "is wrong"),
+        ("in-addr.arpa", "", "non-reverse zone name must be used"),
+        ("10.0.0.0/8 ip6.arpa", "", "non-reverse zone name must be used"),
+    ] {
+        let refused = Bench::refused(CHAIN, &corefile(zones, properties));
+        assert!(refused.contains(want), "{properties}: {refused}");
+        assert!(refused.starts_with("plugin/kubernetes: "), "{properties}: {refused}");
+    }
+    let twice =
+        "cluster.local {\n kubernetes {\n manifests .\n }\n kubernetes {\n manifests .\n }\n}\n";
+    assert!(Bench::refused(CHAIN, twice).contains("can only be used once per Server Block"));
+}
+
+#[test]
+fn odd_words_are_warned_of() {
+    for (properties, want) in [
+        ("endpoint https://198.51.100.1:6443 https://198.51.100.2:6443", "is passed over"),
+        ("multicluster", "names no zone"),
+        ("noendpoints\n ignore empty_service", "makes every service an empty one"),
+    ] {
+        let bench = bench(ANY, &corefile("cluster.local", properties));
+        let [warning] = &bench.built.warnings[..] else { panic!("{:?}", bench.built.warnings) };
+        assert!(warning.what.contains(want), "{warning}");
+    }
+}
+
+#[test]
+fn a_place_of_a_cluster_that_is_none_is_refused() {
+    let chain = crate::CHAIN;
+    for (properties, want) in [
+        ("", "no cluster is stated"),
+        ("kubeconfig nosuch.kubeconfig", "'nosuch.kubeconfig' cannot be read"),
+        (
+            "endpoint https://198.51.100.1\n tls nosuch.pem b.pem c.pem",
+            "'nosuch.pem' cannot be read",
+        ),
+        ("manifests nosuch", "'nosuch' is not a folder"),
+        ("manifests .\n endpoint https://198.51.100.1", "stands beside the address of a cluster"),
+        ("manifests .\n kubeconfig a", "stands beside the address of a cluster"),
+    ] {
+        let refused = Bench::refused(
+            chain,
+            &format!("cluster.local {{\n kubernetes {{\n {properties}\n }}\n}}\n"),
+        );
+        assert!(refused.contains(want), "{properties}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn blocks_that_see_the_same_share_their_watches() {
+    let folder = std::env::temp_dir().join(format!("causeway-kubernetes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: 10.96.0.9}\n";
+    std::fs::write(folder.join("shop.yaml"), service).unwrap();
+    let block = |zone: &str, properties: &str| {
+        format!(
+            "{zone} {{\n kubernetes {{\n manifests {}\n {properties}\n }}\n}}\n",
+            folder.display()
+        )
+    };
+    let corefile = [
+        block("a.test", ""),
+        block("b.test", "ttl 30\n fallthrough"),
+        block("c.test", "pods verified"),
+    ]
+    .concat();
+    let mut bench = Bench::new(crate::CHAIN, &corefile);
+    for _ in 0..200 {
+        if bench.now("web.shop.svc.c.test").starts_with("NOERROR") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let serials = |bench: &Bench| {
+        ["a.test", "b.test", "c.test"].map(|zone| bench.now(&format!("web.shop.svc.{zone}")))
+    };
+    assert_eq!(serials(&bench)[1], "NOERROR aa rd | web.shop.svc.b.test. 30 A 10.96.0.9");
+    // The new configuration has the same watches, so that it knows the cluster at once.
+    bench.reload(&corefile.replace("ttl 30", "ttl 60")).unwrap();
+    assert_eq!(serials(&bench)[0], "NOERROR aa rd | web.shop.svc.a.test. 5 A 10.96.0.9");
+    assert_eq!(serials(&bench)[1], "NOERROR aa rd | web.shop.svc.b.test. 60 A 10.96.0.9");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
