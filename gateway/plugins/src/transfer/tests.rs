@@ -1,1 +1,256 @@
 //! The facts `transfer.*`.
+
+use std::time::Duration;
+
+use engine::testing::{Bench, show};
+use tokio::net::UdpSocket;
+use wire::{Answer, Section, scan};
+
+use crate::kubernetes::tests::{CHAIN, bench, shorten};
+use crate::shared::testing::logged;
+
+/// A cluster with all that a zone can have.
+const SHOP: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.10.10, clusterIPs: [10.96.10.10, 'fd00:10:96::a11'], ports: [{name: http, port: 80}, {port: 81}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: head, namespace: shop}
+spec: {clusterIP: None, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: out, namespace: shop}
+spec: {type: ExternalName, externalName: www.example.org}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p1, namespace: shop}
+status: {phase: Running, podIP: 172.16.7.1}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: head-1, namespace: shop, labels: {kubernetes.io/service-name: head}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:
+- {addresses: [172.16.1.1], hostname: h0, zone: a}
+- {addresses: [172.16.1.2]}
+- {addresses: [172.16.1.3], conditions: {ready: false}}
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: web, namespace: shop}
+spec: {type: ClusterSetIP, ips: [10.112.0.7], ports: [{name: http, port: 80, protocol: TCP}]}
+";
+
+/// A block with its zones and what `transfer` says.
+fn corefile(transfer: &str) -> String {
+    format!(
+        "cluster.local clusterset.local 10.96.0.0/16 {{\n {transfer}\n kubernetes {{\n manifests .\n multicluster clusterset.local\n pods verified\n zonal\n }}\n}}\n"
+    )
+}
+
+/// The records of a transfer, and how many messages they came in.
+async fn records(bench: &Bench, line: &str) -> (Vec<String>, usize) {
+    let messages = bench.messages(line).await;
+    let mut all = Vec::new();
+    for message in &messages {
+        assert!(message.len() <= 65_535);
+        let shown = shorten(&show(message));
+        let (head, records) = shown.split_once(" | ").unwrap_or_else(|| panic!("{shown}"));
+        assert_eq!(head, "NOERROR aa rd");
+        all.extend(records.split("; ").map(str::to_owned));
+    }
+    (all, messages.len())
+}
+
+/// The serial of a zone.
+fn serial(bench: &Bench, zone: &str) -> u32 {
+    let mut answer = Answer::default();
+    scan::read(&bench.serve(&mut bench.exchange(&format!("{zone} SOA"))), &mut answer).unwrap();
+    let soa = answer.section(Section::Answer).next().unwrap();
+    let data = answer.data(soa);
+    u32::from_be_bytes(data[data.len() - 20..data.len() - 16].try_into().unwrap())
+}
+
+#[tokio::test]
+async fn a_zone_is_handed_out_from_soa_to_soa() {
+    let bench = bench(SHOP, &corefile("transfer {\n to *\n }"));
+    logged();
+    let (mut all, messages) = records(&bench, "cluster.local AXFR +tcp").await;
+    let soa = "SOA(cluster.local. 5)";
+    assert_eq!(
+        (messages, all.first().unwrap().as_str(), all.last().unwrap().as_str()),
+        (1, soa, soa)
+    );
+    let log = logged().pop().unwrap();
+    let (count, serial) = (all.len(), serial(&bench, "cluster.local"));
+    assert_eq!(
+        log,
+        format!(
+            "[INFO] plugin/transfer: Outgoing transfer of {count} records of zone \"cluster.local.\" to 127.0.0.1 for {serial} SOA serial"
+        )
+    );
+    all.retain(|record| !record.starts_with("ns.dns.") && !record.starts_with("SOA("));
+    all.sort_unstable();
+    assert_eq!(
+        all,
+        [
+            "172-16-1-2.head.shop.svc.cluster.local. 5 A 172.16.1.2",
+            "_http._tcp.head.shop.svc.cluster.local. 5 SRV 0 50 8080 172-16-1-2.head.shop.svc.cluster.local.",
+            "_http._tcp.head.shop.svc.cluster.local. 5 SRV 0 50 8080 h0.head.shop.svc.cluster.local.",
+            "_http._tcp.web.shop.svc.cluster.local. 5 SRV 0 50 80 web.shop.svc.cluster.local.",
+            "cluster.local. 5 NS ns.dns.cluster.local.",
+            "h0.head.shop.svc.cluster.local. 5 A 172.16.1.1",
+            "head.shop.svc.cluster.local. 5 A 172.16.1.1",
+            "head.shop.svc.cluster.local. 5 A 172.16.1.2",
+            "head.shop.svc.cluster.local. 5 SRV 0 50 8080 172-16-1-2.head.shop.svc.cluster.local.",
+            "head.shop.svc.cluster.local. 5 SRV 0 50 8080 h0.head.shop.svc.cluster.local.",
+            "out.shop.svc.cluster.local. 5 CNAME www.example.org.",
+            "web.shop.svc.cluster.local. 5 A 10.96.10.10",
+            "web.shop.svc.cluster.local. 5 AAAA fd00:10:96::a11",
+            "web.shop.svc.cluster.local. 5 SRV 0 25 80 web.shop.svc.cluster.local.",
+            "web.shop.svc.cluster.local. 5 SRV 0 25 81 web.shop.svc.cluster.local.",
+        ]
+    );
+    let (reverse, _) = records(&bench, "96.10.in-addr.arpa AXFR +tcp").await;
+    assert!(
+        reverse.contains(&"10.10.96.10.in-addr.arpa. 5 PTR web.shop.svc.cluster.local.".to_owned()),
+        "{reverse:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_is_up_to_date_gets_the_soa_record_alone() {
+    let bench = bench(SHOP, &corefile("transfer {\n to *\n }"));
+    let serial = serial(&bench, "cluster.local");
+    let ask = async |theirs: Option<u32>| {
+        let mut x = bench.exchange("cluster.local IXFR +tcp");
+        if let Some(theirs) = theirs {
+            x.query.wire[9] = 1;
+            let numbers = [theirs, 1, 1, 1, 1].map(u32::to_be_bytes);
+            x.query.wire.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0]);
+            x.query.wire.extend_from_slice(numbers.as_flattened());
+        }
+        let mut out = Vec::new();
+        if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
+            live.complete(&mut x, &mut out).await;
+        }
+        while x.more(65535, &mut out) {}
+        shorten(&show(&out))
+    };
+    logged();
+    for theirs in [serial, serial.wrapping_add(1)] {
+        assert_eq!(ask(Some(theirs)).await, "NOERROR aa rd | SOA(cluster.local. 5)");
+        assert_eq!(
+            logged().pop().unwrap(),
+            format!(
+                "[INFO] plugin/transfer: Outgoing noop, incremental transfer for up to date zone \"cluster.local.\" to 127.0.0.1 for {serial} SOA serial"
+            )
+        );
+    }
+    for theirs in [0, serial - 1] {
+        assert!(ask(Some(theirs)).await.contains("web.shop.svc.cluster.local. 5 A 10.96.10.10"));
+    }
+    assert_eq!(ask(None).await, "SERVFAIL rd");
+}
+
+#[tokio::test]
+async fn only_those_named_may_and_only_over_streams() {
+    let text = corefile(
+        "transfer cluster.local {\n to 127.0.0.7 127.0.0.8:5353\n to [2001:db8::1]:53\n }",
+    );
+    let mut bench = bench(SHOP, &text);
+    let refused = |why: &str| format!("REFUSED rd | EDE 18 {why}");
+    let no_stream = refused("zones are handed out over TCP and TLS only");
+    for (from, line, want) in [
+        (
+            "127.0.0.1",
+            "cluster.local AXFR +tcp +edns",
+            refused("the client may not copy this zone"),
+        ),
+        ("127.0.0.7", "cluster.local AXFR +edns", no_stream.clone()),
+        ("127.0.0.7", "elsewhere.cluster.local IXFR +edns", no_stream),
+        // Not a zone of the plugin, and one that transfer does not name: kubernetes says no.
+        ("127.0.0.7", "shop.svc.cluster.local AXFR +tcp", "REFUSED rd".to_owned()),
+        ("127.0.0.7", "clusterset.local AXFR +tcp", "REFUSED rd".to_owned()),
+        ("127.0.0.7", "96.10.in-addr.arpa AXFR +tcp", "REFUSED rd".to_owned()),
+        (
+            "127.0.0.7",
+            "web.shop.svc.cluster.local +tcp",
+            "NOERROR aa rd | web.shop.svc.cluster.local. 5 A 10.96.10.10".to_owned(),
+        ),
+    ] {
+        bench.from(from.parse().unwrap());
+        assert_eq!(bench.ask(line).await, want, "{from} {line}");
+    }
+    for from in ["127.0.0.7", "127.0.0.8", "2001:db8::1", "::ffff:127.0.0.8"] {
+        bench.from(from.parse().unwrap());
+        assert!(records(&bench, "cluster.local AXFR +tcp").await.0.len() > 10, "{from}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_set_is_not_handed_out() {
+    let bench = bench(SHOP, &corefile("transfer {\n to *\n }"));
+    assert_eq!(bench.ask("clusterset.local AXFR +tcp").await, "REFUSED rd");
+}
+
+#[tokio::test]
+async fn a_large_zone_comes_in_several_messages() {
+    let mut yaml = String::new();
+    for at in 0..1500 {
+        yaml.push_str(&format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: service-{at}, namespace: shop}}\nspec: {{clusterIP: 10.96.{}.{}, ports: [{{name: http, port: 80}}]}}\n",
+            at / 250, at % 250 + 1,
+        ));
+    }
+    let bench = bench(Box::leak(yaml.into_boxed_str()), &corefile("transfer {\n to *\n }"));
+    let (all, messages) = records(&bench, "cluster.local AXFR +tcp").await;
+    assert!(messages > 2, "{messages}");
+    assert_eq!(all.iter().filter(|record| record.contains(" A 10.96.")).count(), 1500);
+    assert_eq!(all.iter().filter(|record| record.starts_with("SOA(")).count(), 2);
+}
+
+#[test]
+fn wrong_words_are_refused_with_a_remedy() {
+    for (transfer, want) in [
+        ("transfer", "says nobody who may copy the zone"),
+        ("transfer {\n }", "says nobody who may copy the zone"),
+        ("transfer {\n source 127.0.0.1\n }", "says nobody who may copy the zone"),
+        ("transfer {\n to\n }", "to ADDRESS..."),
+        ("transfer {\n to example.org\n }", "is no address of a server"),
+        ("transfer {\n to 198.51.100.0/24\n }", "is no address of a server"),
+        ("transfer {\n to tls://198.51.100.1\n }", "is no address of a server"),
+        ("transfer {\n to 198.51.100.1:0\n }", "is no address of a server"),
+        ("transfer {\n to fe80::1%nosuch\n }", "names an interface that is not there"),
+        ("transfer {\n to *\n source\n }", "source IP"),
+        ("transfer {\n to *\n source example.org\n }", "is wrong"),
+        ("transfer {\n to *\n source 127.0.0.1\n source 127.0.0.2\n }", "is stated twice"),
+        ("transfer {\n from *\n }", "'from' is not a property"),
+    ] {
+        let refused = Bench::refused(CHAIN, &format!("cluster.local {{\n {transfer}\n}}\n"));
+        assert!(refused.contains(want), "{transfer}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn servers_are_told_of_a_zone_and_of_its_changes() {
+    let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let to = server.local_addr().unwrap();
+    let text = corefile(&format!("transfer cluster.local {{\n to {to}\n source 127.0.0.3\n }}"));
+    let _bench = bench(SHOP, &text);
+    let mut message = [0u8; 512];
+    let told = tokio::time::timeout(Duration::from_secs(5), server.recv_from(&mut message));
+    let (len, from) = told.await.unwrap().unwrap();
+    assert_eq!(from.ip().to_string(), "127.0.0.3");
+    // NOTIFY with AA, one question for the zone's SOA record (RFC 1996 §3.7).
+    assert_eq!(message[2..12], [0x24, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(&message[12..len], b"\x07cluster\x05local\0\0\x06\0\x01");
+    message[2] |= 0x80;
+    server.send_to(&message[..len], from).await.unwrap();
+}
