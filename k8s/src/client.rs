@@ -44,6 +44,8 @@ use crate::{
 const CONNECT: Duration = Duration::from_millis(2500);
 /// When an idle connection is first asked whether its other end is still there, and how often then.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+/// How long a program that failed to renew credentials is left alone, in seconds.
+const RENEWAL: u64 = 10;
 /// Bytes of an error's body that are read.
 const ERROR_BODY: usize = 64 << 10;
 /// What is accepted: protobuf, or JSON from servers that know no other.
@@ -105,8 +107,8 @@ pub(crate) struct Session {
     pub(crate) host: String,
     /// Whether responses may be compressed.
     compress: bool,
-    /// Unix time at which it is replaced, in seconds.
-    until: Option<u64>,
+    /// The Unix times in seconds at which it is to be replaced and at which it ends, if a program issued it.
+    until: Option<(AtomicU64, u64)>,
     /// Its number.
     number: u64,
 }
@@ -346,16 +348,32 @@ impl Connection {
     /// Gives the session to use, made anew if there is none or it has ended. One is made at a time.
     async fn session(&self) -> Result<Arc<Session>, Failure> {
         let mut slot = self.session.lock().await;
-        if let Some(session) = &*slot {
-            let ended = session.until.is_some_and(|until| unix_time().0 >= until);
-            if !ended && session.number > self.stale.load(Relaxed) {
-                return Ok(Arc::clone(session));
-            }
+        let now = unix_time().0;
+        let trusted = slot.clone().filter(|session| session.number > self.stale.load(Relaxed));
+        if let Some(session) = &trusted
+            && session.until.as_ref().is_none_or(|(renew, _)| now < renew.load(Relaxed))
+        {
+            return Ok(Arc::clone(session));
         }
         let number = self.last.fetch_add(1, Relaxed) + 1;
-        let session = Arc::new(Session::new(&self.source, number).await?);
-        *slot = Some(Arc::clone(&session));
-        Ok(session)
+        match Session::new(&self.source, number).await {
+            Ok(session) => {
+                let session = Arc::new(session);
+                *slot = Some(Arc::clone(&session));
+                Ok(session)
+            }
+            Err(refusal) => match trusted {
+                // What the program issued before is good until its end.
+                Some(session) if session.until.as_ref().is_some_and(|(_, end)| now < *end) => {
+                    self.complain(&refusal.to_string());
+                    if let Some((renew, _)) = &session.until {
+                        renew.store(now + RENEWAL, Relaxed);
+                    }
+                    Ok(session)
+                }
+                _ => Err(refusal.into()),
+            },
+        }
     }
 
     /// Tells operators of a trouble with the server, once a cause until it is over.
@@ -410,9 +428,9 @@ impl Session {
             let expires = exec::run(&exec, &mut config.auth_info).await?;
             let now = unix_time().0;
             // Renewed when a fifth of the time is left, at most a minute; a program without an end says so by 401.
-            until = expires.map_or(Some(u64::MAX), |expires| {
-                Some(expires.saturating_sub((expires.saturating_sub(now) / 5).min(60)))
-            });
+            let end = expires.unwrap_or(u64::MAX);
+            let margin = (end.saturating_sub(now) / 5).min(60);
+            until = Some((AtomicU64::new(end.saturating_sub(margin)), end));
         }
         if let Some(proxy) = &config.proxy_url {
             let host = proxy.host().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! A watch set: a store and the tasks that keep it true.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -70,6 +70,7 @@ impl WatchSet {
                 store: store.clone(),
                 probe,
                 progress: sender,
+                initial: AtomicBool::new(true),
                 timing,
             });
             Kind::ALL

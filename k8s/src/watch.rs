@@ -1,7 +1,10 @@
 //! Follows one kind of objects: lists it, watches it, and starts over as often as that takes.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -27,6 +30,8 @@ const MULTICLUSTER: &str = "/apis/multicluster.x-k8s.io";
 /// The versions of ServiceImport that are understood, the best first.
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
+/// How many causes of one trouble are told of.
+const CAUSES: usize = 8;
 /// How long a watch must last to be taken for an established one.
 const SETTLED: Duration = Duration::from_secs(1);
 
@@ -39,7 +44,7 @@ pub(crate) struct Timing {
     pub(crate) slack: Duration,
     /// How long a watch that has had periodic bookmarks may be silent: they come once a minute.
     pub(crate) silence: Duration,
-    /// How long the first wait for a watch's response may be; the next ones are longer, up to three times this.
+    /// How long the first wait for a watch's response may be; the next ones are longer, up to six times this.
     pub(crate) answer: Duration,
     /// How long a list's response may take to begin.
     pub(crate) list: Duration,
@@ -82,6 +87,8 @@ pub(crate) struct Common {
     pub(crate) probe: Arc<dyn Probe>,
     /// Wakes those who wait for the store.
     pub(crate) progress: Sender<()>,
+    /// Whether the server is taken to know of watches with initial events.
+    pub(crate) initial: AtomicBool,
     /// How long things may take.
     pub(crate) timing: Timing,
 }
@@ -109,10 +116,14 @@ enum End {
     Closed,
     /// The resource version is too old: a list must come.
     Gone(String),
-    /// The server knows no watch with initial events: a list must come before.
+    /// The server says that it knows no watch with initial events: a list must come before.
     NoInitial,
+    /// The server sends no initial events: a list must come before.
+    NoEvents,
     /// The resource version is newer than what the server has.
     Ahead(String),
+    /// A body ended too early or did not go on.
+    Stalled(String),
     /// The connection of a watch that had been established broke.
     Cut(String),
     /// The server can not be reached, does not answer, or does not accept the credentials.
@@ -150,7 +161,7 @@ pub(crate) struct Follower {
     least: String,
     /// Whether a list must be the newest, since the server knows no more of `least`.
     newest: bool,
-    /// Whether lists come as a watch's initial events.
+    /// Whether lists come as a watch's initial events, as far as this kind is concerned.
     initial: bool,
     /// The version of ServiceImport that is served.
     served: Option<&'static str>,
@@ -161,7 +172,7 @@ pub(crate) struct Follower {
     /// Waits for a watch's response that were too short.
     silences: u32,
     /// What has been said of a trouble that goes on.
-    said: Option<String>,
+    said: Vec<String>,
     /// A seed for chance.
     chance: u64,
 }
@@ -185,7 +196,7 @@ impl Follower {
             failures: 0,
             refusals: 0,
             silences: 0,
-            said: None,
+            said: Vec::new(),
             chance,
         }
     }
@@ -210,6 +221,10 @@ impl Follower {
             End::Closed if self.failures == 0 => Duration::ZERO,
             End::Closed => self.pause(None),
             End::NoInitial => {
+                self.common.initial.store(false, Relaxed);
+                Duration::ZERO
+            }
+            End::NoEvents => {
                 self.initial = false;
                 Duration::ZERO
             }
@@ -221,6 +236,10 @@ impl Follower {
             }
             End::Ahead(cause) => {
                 self.start_over();
+                self.fail(State::Failing, &cause);
+                self.pause(None)
+            }
+            End::Stalled(cause) => {
                 self.fail(State::Failing, &cause);
                 self.pause(None)
             }
@@ -283,16 +302,17 @@ impl Follower {
     /// Notes a failure of this kind alone and tells of it, once a cause until it is over.
     fn fail(&mut self, state: State, cause: &str) {
         self.state(state);
-        if self.said.as_deref() != Some(cause) {
+        if self.said.len() < CAUSES && !self.said.iter().any(|other| other == cause) {
             log::warn!(target: crate::LOG, "{}: {cause}; other kinds go on", self.kind);
-            self.said = Some(cause.to_owned());
+            self.said.push(cause.to_owned());
         }
     }
 
     /// Notes that the kind is followed.
     fn progress(&mut self) {
         (self.failures, self.refusals, self.silences, self.newest) = (0, 0, 0, false);
-        if self.said.take().is_some() {
+        if !self.said.is_empty() {
+            self.said.clear();
             log::info!(target: crate::LOG, "{} are followed again", self.kind);
         }
         self.common.connection.recover();
@@ -325,7 +345,7 @@ impl Follower {
     /// Lists and watches once.
     async fn turn(&mut self) -> Result<(), End> {
         let path = self.path().await?;
-        if self.version.is_none() && !self.initial {
+        if self.version.is_none() && !(self.initial && self.common.initial.load(Relaxed)) {
             self.list(&path).await?;
         }
         self.watch(&path).await
@@ -453,7 +473,7 @@ impl Follower {
             decoder.consume(taken);
             if !more {
                 if !cutter.complete() || !decoder.bytes().is_empty() {
-                    return Err(End::Network("the connection ended within a list".to_owned()));
+                    return Err(End::Stalled("the connection ended within a list".to_owned()));
                 }
                 break;
             }
@@ -475,15 +495,15 @@ impl Follower {
         until: Instant,
     ) -> Result<bool, End> {
         match timeout_at(until, reply.body.frame()).await {
-            Err(_) => Err(End::Network("the connection fell silent".to_owned())),
+            Err(_) => Err(End::Stalled("the connection fell silent".to_owned())),
             Ok(None) => {
                 decoder.finish().map_err(|error| {
-                    End::Network(format!("the connection ended early: {error}"))
+                    End::Stalled(format!("the connection ended early: {error}"))
                 })?;
                 Ok(false)
             }
             Ok(Some(Err(error))) => {
-                Err(End::Network(format!("the connection ended early: {error}")))
+                Err(End::Stalled(format!("the connection ended early: {error}")))
             }
             Ok(Some(Ok(frame))) => {
                 if let Some(bytes) = frame.data_ref() {
@@ -514,13 +534,14 @@ impl Follower {
                 }
             }
         }
-        let wait = timing.answer * (self.silences.min(2) + 1);
+        // Short at first, so that a server that hangs is left soon; a slow one gets its time at the fourth attempt.
+        let wait = timing.answer * [1, 2, 3, 6][self.silences as usize % 4];
         let mut reply = match self.get(&query, wait).await {
-            Ok(reply) => reply,
             Err(end) => {
-                self.silences = self.silences.saturating_add(1);
+                self.silences = self.silences.wrapping_add(1);
                 return Err(end);
             }
+            Ok(reply) => reply,
         };
         let start = Instant::now();
         let deadline = start + length + timing.slack;
@@ -550,11 +571,11 @@ impl Follower {
                     continue;
                 }
                 // A server that does not know of initial events may take this for a watch from now on.
-                Err(End::Network(_)) if initial && !any && Instant::now() >= until => {
-                    return Err(End::NoInitial);
+                Err(End::Stalled(_)) if initial && !any && Instant::now() >= until => {
+                    return Err(End::NoEvents);
                 }
                 Err(_) if !initial && Instant::now() >= deadline => return Ok(()),
-                Err(End::Network(cause)) if !initial => return Err(End::Cut(cause)),
+                Err(End::Stalled(cause)) if !initial => return Err(End::Cut(cause)),
                 Err(end) => return Err(end),
             };
             if !more {
@@ -584,7 +605,7 @@ impl Follower {
             }
         }
         if initial {
-            return Err(End::Network("the connection ended within the initial events".to_owned()));
+            return Err(End::Stalled("the connection ended within the initial events".to_owned()));
         }
         // A watch that ends at once is counted as a failure, or the server would be asked in a tight loop.
         if start.elapsed() >= SETTLED {

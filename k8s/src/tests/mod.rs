@@ -3,5 +3,6 @@
 mod api;
 mod proto;
 mod store;
+mod testbed;
 mod watch;
 mod yaml;
