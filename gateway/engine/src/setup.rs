@@ -379,7 +379,8 @@ impl<'a> Setup<'a> {
     }
 
     /// Says something that does not stop the start.
-    pub fn warn(&mut self, warning: Diagnostic) {
+    pub fn warn(&mut self, mut warning: Diagnostic) {
+        warning.what = format!("plugin/{}: {}", self.name, warning.what);
         self.whole.warnings.push(warning);
     }
 }

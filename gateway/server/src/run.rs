@@ -281,9 +281,11 @@ fn build(
 /// Logs what is odd about a configuration.
 fn warn(corefile: &Corefile, built: &Built) {
     for one in corefile.warnings.iter().chain(&built.warnings) {
-        match &one.place {
-            Some(place) => log::warn!("{place}: {}", one.what),
-            None => log::warn!("{}", one.what),
+        // Behind the text, so that a line begins as a plugin's own does.
+        let place = one.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        match one.what.strip_prefix("plugin/").and_then(|what| what.split_once(": ")) {
+            Some((name, what)) => log::warn!(target: &format!("plugin/{name}"), "{what}{place}"),
+            None => log::warn!("{}{place}", one.what),
         }
     }
 }

@@ -231,7 +231,10 @@ fn wrong_files_are_refused_and_missing_ones_waited_for() {
     }
     let bench = Bench::new(CHAIN, "test {\n loadbalance weighted ./nofile\n}\n");
     let warning = &bench.built.warnings[0].what;
-    assert!(warning.starts_with("Failed to open weight file ./nofile"), "{warning}");
+    assert!(
+        warning.starts_with("plugin/loadbalance: Failed to open weight file ./nofile"),
+        "{warning}"
+    );
     assert!(warning.ends_with("Will try again in 30s"), "{warning}");
     let corefile = "test {\n loadbalance weighted ./nofile {\n reload 0\n }\n}\n";
     assert!(Bench::refused(CHAIN, corefile).contains("weight file ./nofile: "));

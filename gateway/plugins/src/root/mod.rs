@@ -21,7 +21,7 @@ fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         match std::fs::metadata(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let what = format!("plugin/root: Root path does not exist: {}", word.text);
+                let what = format!("Root path does not exist: {}", word.text);
                 setup.warn(word.fault(what));
             }
             Err(error) => {
