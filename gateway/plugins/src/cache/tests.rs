@@ -322,7 +322,7 @@ async fn a_full_part_gives_up_any_entry() {
     let text = metrics::render();
     let figure = |name: &str| {
         let line =
-            format!("{name}{{server=\"dns://:53\",type=\"success\",zones=\".\",view=\"\"}} ");
+            format!("{name}{{server=\"dns://:53\",type=\"success\",view=\"\",zones=\".\"}} ");
         let at = text.find(&line).unwrap_or_else(|| panic!("{line} in {text}"));
         let rest = &text[at + line.len()..];
         rest.lines().next().unwrap().parse::<u32>().unwrap()
