@@ -20,8 +20,9 @@ const END_TO_END: [u16; 4] = [option::EDE, option::SUBNET, option::EXPIRE, ZONE_
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
     request: &'a Request,
-    /// The name in the client's letter case, if it is still the client's.
-    spelled: Option<&'a [u8]>,
+    /// What the name has from its start of the client's, in the client's letter case: all of it, or what is left when a plugin
+    /// has cut a search domain off.
+    spelled: &'a [u8],
 }
 
 impl<'a> Outgoing<'a> {
@@ -29,17 +30,17 @@ impl<'a> Outgoing<'a> {
     pub(super) fn of(x: &'a Exchange) -> Self {
         let request = x.request();
         let own = request.name.wire();
-        let asked = x.query.wire.get(12..12 + own.len());
-        Self { request, spelled: asked.filter(|asked| asked.eq_ignore_ascii_case(own)) }
+        let asked = x.query.wire.get(12..).unwrap_or_default();
+        let same = |(own, asked): &(&u8, &u8)| own.eq_ignore_ascii_case(asked);
+        let len = own.iter().zip(asked).take_while(same).count();
+        Self { request, spelled: &asked[..len] }
     }
 
     /// Appends the message to the empty `out`.
     pub(super) fn write(&self, id: u16, out: &mut Vec<u8>) {
         wire::encode_query(self.request, id, out);
-        if let Some(spelled) = self.spelled
-            && let Some(name) = out.get_mut(12..12 + spelled.len())
-        {
-            name.copy_from_slice(spelled);
+        if let Some(name) = out.get_mut(12..12 + self.spelled.len()) {
+            name.copy_from_slice(self.spelled);
         }
         if self.request.edns.present {
             let options = self.request.edns.options.wire().len();

@@ -344,6 +344,18 @@ async fn the_clients_letter_case_goes_up_and_comes_back() {
 }
 
 #[tokio::test]
+async fn the_letter_case_of_what_is_left_of_a_name_goes_up() {
+    let up = upstream().await;
+    let bench = bench(&format!("rewrite name suffix .local.test. .test.\nforward . {}", up.addr));
+    let mut x = bench.exchange("www.local.test");
+    x.query.wire[13..16].copy_from_slice(b"wWw");
+    let mut out = Vec::new();
+    let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) else { panic!() };
+    live.complete(&mut x, &mut out).await;
+    assert_eq!(up.seen(), ["wWw.test. A udp rd"]);
+}
+
+#[tokio::test]
 async fn the_upstream_is_known_to_metadata_and_metrics() {
     let up = upstream().await;
     let bench = bench(&format!("forward . {}", up.addr));

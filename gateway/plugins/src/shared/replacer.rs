@@ -132,8 +132,8 @@ impl fmt::Display for Filled<'_> {
             Part::Label(label) => {
                 let mut value = String::new();
                 match self.metadata.value(self.x, label, &mut value) {
-                    Some(()) if !value.is_empty() => plain(&value, f),
-                    _ => f.write_str(NONE),
+                    Some(()) => plain(&value, f),
+                    None => f.write_str(NONE),
                 }
             }
         })
