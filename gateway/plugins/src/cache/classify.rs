@@ -77,7 +77,7 @@ fn soa(answer: &Answer) -> Option<&[u8]> {
     authority.find(|rr| rr.rtype == rtype::SOA).map(|rr| answer.data(rr))
 }
 
-/// Whether the answer section leads from the name that was asked, by CNAME records, to the type that was asked. Two CNAME
+/// Whether the answer section leads from the name that was asked, by CNAME records, to the type and class that were asked. Two CNAME
 /// records of a name, or a loop, lead nowhere.
 fn reaches(request: &Request, answer: &Answer) -> bool {
     let mut name = request.name.wire();
@@ -85,7 +85,9 @@ fn reaches(request: &Request, answer: &Answer) -> bool {
     for _ in 0..=count {
         let own = || {
             let all = answer.section(Section::Answer);
-            all.filter(|rr| answer.owner(rr).eq_ignore_ascii_case(name))
+            all.filter(|rr| {
+                rr.class == request.class && answer.owner(rr).eq_ignore_ascii_case(name)
+            })
         };
         if own().any(|rr| rr.rtype == request.rtype || request.rtype == rtype::ANY) {
             return true;

@@ -67,8 +67,18 @@ static BACK: Descriptor = Descriptor {
     },
 };
 
+/// Lets every class into the listener.
+static OPEN: Descriptor = Descriptor {
+    name: "open",
+    readme: "",
+    setup: |setup| {
+        setup.allow_classes();
+        Ok(())
+    },
+};
+
 /// The registry of these tests.
-static PLUGINS: &[&Descriptor] = &[&super::PLUGIN, &BACK];
+static PLUGINS: &[&Descriptor] = &[&super::PLUGIN, &BACK, &OPEN];
 
 /// A gateway whose block has `line` and the backend.
 fn bench(line: &str, script: impl Fn(&Request, usize, &mut Answer) -> Step + 'static) -> Bench {
@@ -538,5 +548,18 @@ fn a_wrong_directive_is_refused_with_its_place() {
     ] {
         let got = Bench::refused(PLUGINS, &format!(". {{\n {line}\n backend\n}}\n"));
         assert!(got.starts_with("plugin/cache: ") && got.contains(want), "{line}: {got}");
+    }
+}
+
+#[test]
+fn an_answer_of_another_class_than_asked_is_not_kept() {
+    let bench = bench("cache\nopen", |request, _, answer| {
+        answer.a(&request.name, 300, Ipv4Addr::new(203, 0, 113, 1));
+        Step::Done
+    });
+    for (query, want) in [("class.test CH A", 2), ("class.test", 1)] {
+        bench.now(query);
+        bench.now(query);
+        assert_eq!(asked().len(), want, "{query}");
     }
 }
