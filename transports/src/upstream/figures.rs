@@ -70,6 +70,8 @@ impl Figures {
             let name = if fresh { MISSES } else { HITS };
             let labels =
                 [("proxy_name", self.proxy), ("to", &*self.to), ("proto", protocol.name())];
+            // Who divides one by the other needs both.
+            [HITS, MISSES].map(|other| metrics::counter(other, &labels));
             metrics::counter(name, &labels)
         });
         counter.into_iter().for_each(|counter| counter.increment(1));
