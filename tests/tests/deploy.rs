@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use tests::process::repository;
-use tests::{Cluster, Folder};
+use tests::{Cluster, Folder, Gateway};
 
 /// A kubectl that knows one Service.
 const KUBE_DNS: &str = r#"#!/bin/sh
@@ -32,6 +33,101 @@ fn script(name: &str, stub: &Folder, kubectl: &str, arguments: &[&str]) -> Outpu
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).expect("the script prints text")
+}
+
+/// The Corefile in the ConfigMap of a manifest.
+fn corefile(manifest: &str) -> String {
+    let (_, rest) = manifest.split_once("\n  Corefile: |\n").expect("there is a Corefile");
+    let lines = rest.lines().take_while(|line| line.starts_with("    ") || line.is_empty());
+    lines.map(|line| format!("{}\n", line.get(4..).unwrap_or_default())).collect()
+}
+
+/// A text of `deploy/`.
+fn text_of(file: &str) -> String {
+    let path = repository().join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The Corefiles that users are given to begin with: where they stand, and their text.
+fn first_corefiles() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let folder = repository().join("deploy/corefiles");
+    for entry in std::fs::read_dir(folder).expect("it is a folder").flatten() {
+        let name = format!("deploy/corefiles/{}", entry.file_name().to_string_lossy());
+        found.push((name.clone(), text_of(&name)));
+    }
+    for page in ["README.md", "docs/kubernetes.md", "docs/operations.md"] {
+        let text = text_of(page);
+        let blocks =
+            text.split("```corefile\n").skip(1).filter_map(|rest| rest.split("```").next());
+        found.extend(blocks.map(|block| (page.to_owned(), block.to_owned())));
+    }
+    // Outside of a cluster there is no account of a pod.
+    let stub = Folder::new("print");
+    let printed = printed(&script(
+        "print.sh",
+        &stub,
+        KUBE_DNS,
+        &["-s", "example.org=203.0.113.1", "10.3.0.0/24"],
+    ));
+    for (place, manifest) in
+        [("deploy/kubernetes", text_of("deploy/kubernetes/corefile.yaml")), ("print.sh", printed)]
+    {
+        let connect = "pods insecure\n        kubeconfig /etc/causeway/kubeconfig";
+        found.push((place.to_owned(), corefile(&manifest).replace("pods insecure", connect)));
+    }
+    found
+}
+
+/// What a kubeconfig must have to be read; nobody is asked.
+const KUBECONFIG: &str = "
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+";
+
+#[test]
+fn the_first_corefiles_are_right() {
+    let folder = Folder::new("corefiles");
+    for name in ["kubeconfig", "prod.kubeconfig", "staging.kubeconfig"] {
+        folder.write(name, KUBECONFIG);
+    }
+    for name in ["client.pem", "client.key", "ca.pem"] {
+        folder.write(name, "not looked at before there is a connection");
+    }
+    folder.write("manifests/one.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
+    let all = first_corefiles();
+    assert!(all.len() >= 10, "some are not found any more: {}", all.len());
+    for (place, text) in all {
+        let here = folder.path().to_string_lossy();
+        let text = text
+            .replace("/etc/causeway", &here)
+            .replace("./manifests", &format!("{here}/manifests"));
+        let file = folder.write("Corefile", text);
+        let output =
+            Command::new(tests::gateway::binary()).arg("check").arg(&file).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{place}: {told}");
+    }
+}
+
+#[test]
+fn the_readme_lists_the_plugins_that_are_there() {
+    let readme = text_of("README.md");
+    let there: Vec<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [`")?.split_once('`'))
+        .filter(|(_, rest)| rest.ends_with(" | there |"))
+        .map(|(name, _)| name)
+        .collect();
+    let mut known: Vec<&str> = plugins::CHAIN.iter().map(|plugin| plugin.name).collect();
+    known.sort_unstable();
+    assert_eq!(there, known);
+    let count = format!("| {} of CoreDNS's plugins", known.len());
+    assert!(readme.contains(&count), "the README's table does not begin a row with {count:?}");
 }
 
 #[test]
@@ -136,6 +232,28 @@ fn an_api_server_takes_the_manifests_and_a_remote_gateway_its_account() {
     assert!(remote_may(&cluster, &kubeconfig.1, "services"));
     assert!(remote_may(&cluster, &kubeconfig.1, "endpointslices"));
     assert!(!remote_may(&cluster, &cluster.kubeconfig("nobody"), "services"));
+
+    // With that account the first Corefiles serve the cluster.
+    for (file, zone) in [
+        ("office", "cluster.local"),
+        ("laptops", "k8s.example.com"),
+        ("clusters", "prod.k8s.example.com"),
+    ] {
+        let text = text_of(&format!("deploy/corefiles/{file}.corefile"))
+            .replace("/etc/causeway/prod.kubeconfig", &kubeconfig.1.to_string_lossy())
+            .replace("/etc/causeway/staging.kubeconfig", &kubeconfig.1.to_string_lossy())
+            .replace("/etc/causeway/kubeconfig", &kubeconfig.1.to_string_lossy())
+            .replace(":9153", ":@PORT:metrics@")
+            .replace(":8080", ":@PORT:health@")
+            .replace(":8181", ":@PORT:ready@");
+        let gateway =
+            Gateway::new(&format!("{text}\nstarted.example.org:@PORT@ {{\n any\n}}")).start();
+        let name = format!("kubernetes.default.svc.{zone} A");
+        let reply =
+            gateway.ask_until(&*name, Duration::from_secs(20), |r| !r.addresses().is_empty());
+        assert_eq!(reply.addresses(), ["10.96.0.1".parse::<std::net::IpAddr>().unwrap()], "{file}");
+        assert_eq!(gateway.get("health", "/health").expect("it is alive").0, 200, "{file}");
+    }
 }
 
 /// A kubeconfig that the script makes of the cluster's; with the folder that keeps it.
