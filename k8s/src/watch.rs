@@ -421,7 +421,7 @@ impl Follower {
     /// Names the right that is missing.
     fn forbidden(&self, verb: &str, problem: &Status) -> String {
         format!(
-            "forbidden: the verb {verb:?} on the resource {:?} of the API group {:?} is missing ({}); grant get, list and watch",
+            "forbidden: the verb {verb:?} on the resource {:?} of the API group {:?} is missing ({}); grant list and watch",
             self.kind.resource(),
             self.kind.group(),
             problem.message
