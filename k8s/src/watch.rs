@@ -270,11 +270,16 @@ impl Follower {
                 self.refusals = self.refusals.saturating_add(1);
                 if self.refusals > 5 { self.jitter(timing.refused) } else { self.pause(None) }
             }
+            // The version may have given way to another one, which is looked for before anything is taken away.
+            End::Absent if self.served.take().is_some() => {
+                self.version = None;
+                self.pause(None)
+            }
             End::Absent => {
                 // What a removed definition had is gone with it.
                 self.common.apply(&Event::Restart(self.kind));
                 self.common.apply(&Event::Synced(self.kind));
-                (self.version, self.served) = (None, None);
+                self.version = None;
                 if self.common.store.state(self.kind) != State::Absent {
                     log::info!(
                         target: crate::LOG,

@@ -523,7 +523,12 @@ async fn imports_are_taken_up_when_they_are_defined_and_dropped_when_not() {
     stage.store(1, SeqCst);
     until("the definition", || found() == [b"near"]).await;
     stage.store(2, SeqCst);
-    until("the new version", || found() == [b"far"]).await;
+    until("the new version", || {
+        let names = found();
+        assert!(!names.is_empty(), "nothing is there until the other version has been listed");
+        names == [b"far"]
+    })
+    .await;
     stage.store(0, SeqCst);
     until("the end", || found().is_empty()).await;
 }
