@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -350,6 +351,13 @@ pub fn exchange(
     let length = socket.recv(&mut buffer).ok()?;
     buffer.truncate(length);
     Some(buffer)
+}
+
+/// What `dig @SERVER -p PORT` prints for these words (`web.example.org AAAA +short`): another client, and its view of the reply.
+pub fn dig(server: SocketAddr, words: &str) -> String {
+    let mut command = Command::new("dig");
+    command.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string()]);
+    crate::process::run(command.args(["+tries=1", "+timeout=5"]).args(words.split_whitespace()))
 }
 
 /// Fetches `http://SERVER/PATH` and gives status and body.

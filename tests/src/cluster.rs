@@ -1,5 +1,6 @@
 //! A real Kubernetes API server with a real etcd, run by the program in `tests/testbed`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::Namespace;
+use crate::namespace::Door;
 use crate::process::{Folder, Process, free_port, repository, run};
 
 /// How long the server may take to its start; it is 3 seconds on a quiet machine.
@@ -29,6 +32,8 @@ pub struct Cluster {
     process: Option<Process>,
     /// The flags of `testbed serve`.
     flags: Vec<String>,
+    /// Where it runs, if not in the test's own network.
+    door: Option<Door>,
     /// What the program says about itself.
     info: Value,
 }
@@ -41,11 +46,21 @@ impl Cluster {
 
     /// Starts an empty cluster with more flags of `testbed serve`, for example `--audit`.
     pub fn with(flags: &[&str]) -> Self {
-        let mut flags: Vec<String> = flags.iter().map(|&f| f.to_owned()).collect();
+        Self::begin(None, flags)
+    }
+
+    /// Starts an empty cluster in a namespace, which must outlive it; it listens on 127.0.0.1 there.
+    pub fn within(namespace: &Namespace, flags: &[&str]) -> Self {
+        Self::begin(Some(namespace.door()), flags)
+    }
+
+    /// Starts an empty cluster anywhere.
+    fn begin(door: Option<Door>, flags: &[&str]) -> Self {
         // The program would take any free port, one that the kernel may give to a client while the server is away.
-        flags.extend([format!("--port={}", free_port()), format!("--etcd-port={}", free_port())]);
-        let mut cluster =
-            Self { folder: Folder::new("cluster"), process: None, flags, info: Value::Null };
+        let ports = [format!("--port={}", free_port()), format!("--etcd-port={}", free_port())];
+        let flags = ports.into_iter().chain(flags.iter().map(|&f| f.to_owned())).collect();
+        let folder = Folder::new("cluster");
+        let mut cluster = Self { folder, process: None, flags, door, info: Value::Null };
         cluster.restart();
         cluster
     }
@@ -55,7 +70,7 @@ impl Cluster {
         if self.process.is_some() {
             return;
         }
-        let mut command = testbed("serve");
+        let mut command = testbed(self.door, "serve");
         command
             .arg("--state-dir")
             .arg(self.folder.path())
@@ -91,6 +106,18 @@ impl Cluster {
         self.process.as_ref().expect("it runs").signal(Signal::CONT);
     }
 
+    /// The folder with etcd's data; to be touched only while the server is away.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("etcd")
+    }
+
+    /// The server's address on 127.0.0.1.
+    pub fn address(&self) -> SocketAddr {
+        let url = self.url();
+        let address = url.strip_prefix("https://").and_then(|a| a.parse().ok());
+        address.unwrap_or_else(|| panic!("{url} is not https://ADDRESS:PORT"))
+    }
+
     /// The server's URL.
     pub fn url(&self) -> &str {
         self.text(&self.info["url"])
@@ -109,6 +136,15 @@ impl Cluster {
     /// A kubeconfig with a user's client certificate: `admin`, `reader`, `reader-rsa`, `reader-nopods` or `nobody`.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.user(user, "kubeconfig")
+    }
+
+    /// The text of a kubeconfig with a user's client certificate that leads to another address, such as that of a
+    /// [`Relay`](crate::Relay).
+    pub fn kubeconfig_at(&self, user: &str, address: SocketAddr) -> String {
+        let path = self.kubeconfig(user);
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        text.replace(self.url(), &format!("https://{address}"))
     }
 
     /// A kubeconfig with a user's token.
@@ -182,7 +218,7 @@ impl Cluster {
 
     /// Drops etcd's history, so that old watches cannot go on.
     pub fn compact(&self) {
-        run(testbed("compact").args(["-etcd", self.etcd()]));
+        run(testbed(self.door, "compact").args(["-etcd", self.etcd()]));
     }
 
     /// What was asked of the server, an object a request; the cluster must have been started with `--audit`.
@@ -199,7 +235,7 @@ impl Cluster {
 
     /// A testbed command against this cluster, as `admin`.
     pub fn command(&self, name: &str) -> Command {
-        let mut command = testbed(name);
+        let mut command = testbed(self.door, name);
         command.arg("-kubeconfig").arg(self.kubeconfig("admin"));
         command
     }
@@ -249,10 +285,10 @@ impl Change {
 }
 
 /// A command of the testbed program; panics if it was not built.
-fn testbed(name: &str) -> Command {
+fn testbed(door: Option<Door>, name: &str) -> Command {
     let program = repository().join("tests/testbed/bin/testbed");
     assert!(program.exists(), "{} is missing: run tests/testbed/build.sh", program.display());
-    let mut command = Command::new(program);
+    let mut command = door.map_or_else(|| Command::new(&program), |d| d.command(&program));
     command.arg(name);
     command
 }

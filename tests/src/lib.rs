@@ -1,15 +1,19 @@
 #![doc = include_str!("../README.md")]
 
+pub mod api;
 pub mod client;
 pub mod cluster;
 pub mod gateway;
 pub mod namespace;
 pub mod process;
+pub mod relay;
 pub mod upstream;
 
+pub use api::Api;
 pub use client::{Query, Reply, Stream};
 pub use cluster::Cluster;
 pub use gateway::Gateway;
 pub use namespace::Namespace;
 pub use process::{Folder, Process, free_port, until};
+pub use relay::Relay;
 pub use upstream::Upstream;

@@ -48,12 +48,12 @@ impl Namespace {
 
     /// A command that will run in it; a process started so has its own ID, not that of a wrapper.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new("nsenter");
-        command
-            .args(["--target", &self.holder.id().to_string(), "--net", "--mount", "--"])
-            .arg(program.as_ref());
-        command.env("PATH", path());
-        command
+        self.door().command(program)
+    }
+
+    /// The way in, for what keeps it.
+    pub(crate) fn door(&self) -> Door {
+        Door(self.holder.id())
     }
 
     /// Runs a shell line in it and gives its stdout; panics unless it succeeds.
@@ -70,6 +70,17 @@ impl Namespace {
     pub fn mount(&self, over: &str, text: &str) {
         let file = self.folder.write(over.trim_start_matches('/'), text);
         run(self.command("mount").arg("--bind").arg(file).arg(over));
+    }
+
+    /// Gives the processes in it the account of a pod: the files below `/var/run/secrets`, on an empty `/run`.
+    pub fn service_account(&self, token: &str, ca: &Path) {
+        const ACCOUNT: &str = "/run/secrets/kubernetes.io/serviceaccount";
+        let token = self.folder.write("token", token);
+        self.shell(&format!(
+            "mount -t tmpfs tmpfs /run; mkdir -p {ACCOUNT}; printf kube-system >{ACCOUNT}/namespace; cp {} {ACCOUNT}/token; cp {} {ACCOUNT}/ca.crt",
+            token.display(),
+            ca.display()
+        ));
     }
 
     /// Runs a function on a thread whose sockets are in this network.
@@ -118,6 +129,22 @@ impl Namespace {
 impl Default for Namespace {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The way into a namespace, as long as that lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door(u32);
+
+impl Door {
+    /// A command that will run in the namespace.
+    pub(crate) fn command(self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.0.to_string(), "--net", "--mount", "--"])
+            .arg(program.as_ref());
+        command.env("PATH", path());
+        command
     }
 }
 

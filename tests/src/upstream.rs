@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::Namespace;
+use crate::namespace::Door;
 use crate::process::{Folder, Process, free_port, until};
 
 /// How long unbound may take to its start.
@@ -27,8 +29,10 @@ pub struct Upstream {
     folder: Folder,
     /// The program, while it runs.
     process: Option<Process>,
-    /// Its port.
-    port: u16,
+    /// Where it listens.
+    address: SocketAddr,
+    /// Where it runs, if not in the test's own network.
+    door: Option<Door>,
     /// What earlier runs of it logged.
     before: String,
 }
@@ -46,16 +50,26 @@ impl Upstream {
 
     /// Starts one with more lines in the `server:` clause of its configuration.
     pub fn with(records: &[&str], more: &str) -> Self {
-        let (folder, port) = (Folder::new("upstream"), free_port());
-        folder.write("unbound.conf", configuration(records, more, port));
-        let mut upstream = Self { folder, process: None, port, before: String::new() };
+        Self::begin(None, SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())), records, more)
+    }
+
+    /// Starts one in a namespace, which must outlive it, at an address of that.
+    pub fn within(namespace: &Namespace, address: SocketAddr, records: &[&str]) -> Self {
+        Self::begin(Some(namespace.door()), address, records, "")
+    }
+
+    /// Starts one anywhere.
+    fn begin(door: Option<Door>, address: SocketAddr, records: &[&str], more: &str) -> Self {
+        let folder = Folder::new("upstream");
+        folder.write("unbound.conf", configuration(records, more, address));
+        let mut upstream = Self { folder, process: None, address, door, before: String::new() };
         upstream.restart();
         upstream
     }
 
     /// Its address, for `forward`, UDP and TCP.
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        self.address
     }
 
     /// Starts it again on the same port, if it does not run.
@@ -63,7 +77,8 @@ impl Upstream {
         if self.process.is_some() {
             return;
         }
-        let mut command = Command::new("unbound");
+        let mut command =
+            self.door.map_or_else(|| Command::new("unbound"), |d| d.command("unbound"));
         // Debian keeps it where only root's PATH looks.
         command
             .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()));
@@ -73,7 +88,8 @@ impl Upstream {
             .stdin(Stdio::null());
         let mut process = Process::start("unbound", command);
         let up = until(START, || {
-            (!process.running() || process.ports().contains(&self.port)).then(|| process.running())
+            (!process.running() || process.ports().contains(&self.address.port()))
+                .then(|| process.running())
         });
         assert_eq!(up, Some(true), "unbound did not start:\n{}", process.output());
         self.process = Some(process);
@@ -113,7 +129,7 @@ impl Upstream {
 }
 
 /// An unbound configuration that reaches nothing but itself.
-fn configuration(records: &[&str], more: &str, port: u16) -> String {
+fn configuration(records: &[&str], more: &str, address: SocketAddr) -> String {
     let mut zones = String::new();
     let mut data = String::new();
     for record in records {
@@ -125,9 +141,11 @@ fn configuration(records: &[&str], more: &str, port: u16) -> String {
         writeln!(data, "  local-data: '{record}'").expect("a string can be written to");
     }
     format!(
-        "server:\n  interface: 127.0.0.1@{port}\n  do-daemonize: no\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  directory: \"\"\n  \
+        "server:\n  interface: {}@{}\n  do-daemonize: no\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  directory: \"\"\n  \
          use-syslog: no\n  logfile: \"\"\n  log-queries: yes\n  verbosity: 0\n  num-threads: 1\n  module-config: \"iterator\"\n  \
-         do-not-query-localhost: no\n  access-control: 127.0.0.0/8 allow\n  local-zone: \".\" static\n{zones}{data}{more}\n\
-         remote-control:\n  control-enable: no\n"
+         do-not-query-localhost: no\n  access-control: 0.0.0.0/0 allow\n  local-zone: \".\" static\n{zones}{data}{more}\n\
+         remote-control:\n  control-enable: no\n",
+        address.ip(),
+        address.port()
     )
 }
