@@ -7,10 +7,12 @@
 mod tests;
 
 mod arena;
+mod bundles;
 mod client;
 mod config;
 mod content;
 mod document;
+mod end;
 mod exec;
 mod gzip;
 mod intern;
@@ -18,9 +20,11 @@ mod limit;
 mod manifests;
 mod object;
 mod pack;
+mod pods;
 mod probe;
 mod proto;
 mod reader;
+mod records;
 mod resolve;
 mod selector;
 mod set;

@@ -104,7 +104,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Takes the read lock for one look-up or a batch of them. Writers wait for it: hold it briefly.
+    /// Takes the read lock for one look-up or a batch of them. Writers wait for it: hold it briefly, and never take a
+    /// second one while you hold it, for a writer that waits between the two would stop both.
     pub fn read(&self) -> Reader<'_> {
         Reader { content: self.shared.content.read().unwrap_or_else(PoisonError::into_inner) }
     }

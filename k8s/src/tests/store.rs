@@ -450,3 +450,65 @@ fn an_endpoint_in_two_slices_goes_with_the_second() {
         assert!(service.endpoints().all(|endpoint| endpoint.address() == Address::Ip(ip)));
     }
 }
+
+/// Remembers latencies and counts.
+#[derive(Debug, Default)]
+struct Ear(std::sync::Mutex<Vec<(String, f64)>>);
+
+impl crate::Probe for Ear {
+    fn programmed(&self, service_kind: &str, seconds: f64) {
+        self.0.lock().unwrap().push((service_kind.to_owned(), seconds));
+    }
+
+    fn objects(&self, kind: Kind, count: usize) {
+        self.0.lock().unwrap().push((kind.word().to_owned(), count as f64));
+    }
+}
+
+#[test]
+fn latencies_are_told_of_changes_after_the_list() {
+    let ear = Arc::new(Ear::default());
+    let (mut writer, _store) = Writer::new(all(), Arc::clone(&ear) as _);
+    let meta =
+        |name: &str| Meta { namespace: "shop".into(), name: name.to_owned().into(), version: 0 };
+    let kinds = [
+        ("a", ServiceKind::ClusterIp, true, "cluster_ip"),
+        ("b", ServiceKind::Headless, true, "headless_with_selector"),
+        ("c", ServiceKind::Headless, false, "headless_without_selector"),
+    ];
+    for (name, kind, selector, _) in kinds {
+        let service = Service { meta: meta(name), kind, selector, ..Service::default() };
+        writer.apply(&Event::Apply(Object::Service(service)));
+    }
+    let then = crate::store::unix_time().0 - 2;
+    let then = k8s_openapi::jiff::Timestamp::from_second(then as i64).unwrap().to_string();
+    let slice = |name: &str, port| Slice {
+        meta: meta(&format!("{name}-1")),
+        service: name.to_owned().into(),
+        ports: vec![Port { name: "".into(), protocol: Protocol::Tcp, number: port }],
+        triggered: then.clone().into(),
+        ..Slice::default()
+    };
+    writer.apply(&Event::Apply(Object::Slice(slice("a", 1))));
+    writer.apply(&Event::Synced(Kind::Services));
+    assert_eq!(
+        *ear.0.lock().unwrap(),
+        [
+            ("services".to_owned(), 1.0),
+            ("services".to_owned(), 2.0),
+            ("services".to_owned(), 3.0),
+            ("endpointslices".to_owned(), 1.0)
+        ]
+    );
+    writer.apply(&Event::Apply(Object::Slice(slice("a", 1))));
+    writer.apply(&Event::Synced(Kind::Slices));
+    ear.0.lock().unwrap().clear();
+    for (name, ..) in kinds {
+        writer.apply(&Event::Apply(Object::Slice(slice(name, 2))));
+        writer.apply(&Event::Apply(Object::Slice(slice(name, 2))));
+    }
+    let told: Vec<_> =
+        ear.0.lock().unwrap().iter().filter(|told| told.0 != "endpointslices").cloned().collect();
+    assert_eq!(told.iter().map(|told| &*told.0).collect::<Vec<_>>(), kinds.map(|kind| kind.3));
+    assert!(told.iter().all(|told| (2.0..10.0).contains(&told.1)), "{told:?}");
+}

@@ -251,3 +251,33 @@ impl Drop for Scratch {
         drop(std::fs::remove_dir_all(&self.path));
     }
 }
+
+#[tokio::test]
+async fn a_watch_set_of_manifests_follows_its_folder() {
+    let folder = Scratch::new("set");
+    folder.write("a.yaml", "{apiVersion: v1, kind: Service, metadata: {name: a}}");
+    let config = crate::Config::new(crate::Source::Manifests(folder.path.clone()));
+    let handle = tokio::runtime::Handle::current();
+    let set = crate::WatchSet::start(&config, std::sync::Arc::new(crate::Quiet), &handle);
+    assert!(set.wait_synced(std::time::Duration::from_secs(5)).await);
+    assert!(set.store().read().service(b"\x01a\x07default").is_some());
+    folder.write("b.yaml", "{apiVersion: v1, kind: Service, metadata: {name: b}}");
+    let start = std::time::Instant::now();
+    while set.store().read().service(b"\x01b\x07default").is_none() {
+        assert!(start.elapsed().as_secs() < 5);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn equal_configurations_have_equal_keys_and_others_do_not() {
+    let config = || crate::Config::new(crate::Source::InCluster);
+    let mut others = [config(), config(), config(), config(), config()];
+    others[1].keep.pods = true;
+    others[2].labels = Some("app=web".parse().unwrap());
+    others[3].limits.qps = 20.0;
+    others[4].source = crate::Source::Manifests("m".into());
+    let keys: std::collections::BTreeSet<_> = others.iter().map(crate::Config::key).collect();
+    assert_eq!(keys.len(), others.len());
+    assert_eq!(config().key(), others[0].key());
+}

@@ -1,0 +1,203 @@
+//! What the end of a list or watch means: when to begin the next, from where, and what to tell operators.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use crate::{client::Failure, object::Event, probe::State, proto::Status, watch::Follower};
+
+/// How many causes of one trouble are told of.
+const CAUSES: usize = 8;
+
+/// Why a turn ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The server ended the watch in its time.
+    Closed,
+    /// The resource version is too old: a list must come.
+    Gone(String),
+    /// The server says that it knows no watch with initial events: a list must come before.
+    NoInitial,
+    /// The server sends no initial events: a list must come before.
+    NoEvents,
+    /// The resource version is newer than what the server has.
+    Ahead(String),
+    /// A body ended too early or did not go on.
+    Stalled(String),
+    /// The connection of a watch that had been established broke.
+    Cut(String),
+    /// The server can not be reached, does not answer, or does not accept the credentials.
+    Network(String),
+    /// The server can not serve now; with what it asks to be waited, in seconds.
+    Busy(String, Option<u64>),
+    /// These credentials may not.
+    Forbidden(String),
+    /// The kind is not known.
+    Absent,
+    /// The server sent what can not be read.
+    Broken(String),
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        Self::Network(failure.to_string())
+    }
+}
+
+impl Follower {
+    /// Decides what a turn's end means for the next one, tells of it, and says how long to wait.
+    pub(crate) fn judge(&mut self, end: End) -> Duration {
+        let timing = self.common.timing;
+        match end {
+            // A server that ends each watch at once is not asked in a tight loop.
+            End::Closed if self.failures == 0 => Duration::ZERO,
+            End::Closed => self.pause(None),
+            End::NoInitial => {
+                self.common.initial.store(false, Relaxed);
+                Duration::ZERO
+            }
+            End::NoEvents => {
+                self.initial = false;
+                Duration::ZERO
+            }
+            End::Gone(cause) => {
+                log::debug!(target: crate::LOG, "{}: {cause}; listed again", self.kind);
+                self.start_over();
+                let pause = self.pause(None);
+                if self.failures > 1 { pause } else { Duration::ZERO }
+            }
+            End::Ahead(cause) => {
+                self.start_over();
+                self.fail(State::Failing, &cause);
+                self.pause(None)
+            }
+            End::Stalled(cause) => {
+                self.fail(State::Failing, &cause);
+                self.pause(None)
+            }
+            // If the server is away the next attempt will tell.
+            End::Cut(cause) => {
+                log::debug!(target: crate::LOG, "{}: {cause}; watched again", self.kind);
+                self.pause(None)
+            }
+            End::Network(cause) => {
+                self.common.connection.complain(&cause);
+                self.state(State::Failing);
+                self.pause(None)
+            }
+            End::Busy(cause, after) => {
+                self.fail(State::Failing, &cause);
+                self.pause(after)
+            }
+            End::Broken(cause) => {
+                self.version = None;
+                self.fail(State::Failing, &cause);
+                self.pause(None)
+            }
+            End::Forbidden(cause) => {
+                // An API server that has just started may not know its roles yet: said only if it says so again.
+                if self.refusals > 0 || !self.common.store.listed(self.kind) {
+                    self.fail(State::Forbidden, &cause);
+                }
+                self.refusals = self.refusals.saturating_add(1);
+                if self.refusals > 5 { self.jitter(timing.refused) } else { self.pause(None) }
+            }
+            // The version may have given way to another one, which is looked for before anything is taken away.
+            End::Absent if self.served.take().is_some() => {
+                self.version = None;
+                self.pause(None)
+            }
+            End::Absent => {
+                // What a removed definition had is gone with it.
+                self.common.apply(&Event::Restart(self.kind));
+                self.common.apply(&Event::Synced(self.kind));
+                self.version = None;
+                if self.common.store.state(self.kind) != State::Absent {
+                    log::info!(
+                        target: crate::LOG,
+                        "{} ({}) are not defined in the cluster; they are taken up when they are",
+                        self.kind, self.kind.group()
+                    );
+                }
+                self.state(State::Absent);
+                self.jitter(timing.refused)
+            }
+        }
+    }
+
+    /// Forgets the versions that the server does not know any more, or does not know yet.
+    fn start_over(&mut self) {
+        (self.version, self.newest) = (None, true);
+        self.least.clear();
+    }
+
+    /// Notes a state.
+    pub(crate) fn state(&self, state: State) {
+        self.common.set_state(self.kind, state);
+    }
+
+    /// Notes a failure of this kind alone and tells of it, once a cause until it is over.
+    fn fail(&mut self, state: State, cause: &str) {
+        self.state(state);
+        if self.said.len() < CAUSES && !self.said.iter().any(|other| other == cause) {
+            log::warn!(target: crate::LOG, "{}: {cause}; other kinds go on", self.kind);
+            self.said.push(cause.to_owned());
+        }
+    }
+
+    /// Notes that the kind is followed.
+    pub(crate) fn progress(&mut self) {
+        (self.failures, self.refusals, self.silences, self.newest) = (0, 0, 0, false);
+        if !self.said.is_empty() {
+            self.said.clear();
+            log::info!(target: crate::LOG, "{} are followed again", self.kind);
+        }
+        self.common.connection.recover();
+        self.state(State::Watching);
+    }
+
+    /// Gives the pause after one more failure.
+    fn pause(&mut self, after: Option<u64>) -> Duration {
+        let timing = self.common.timing;
+        let doubled = timing.pause.saturating_mul(1 << self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        let asked = after.map(|seconds| Duration::from_secs(seconds.min(30)));
+        self.jitter(
+            asked
+                .unwrap_or(doubled)
+                .min(asked.map_or(timing.longest, |asked| asked.max(timing.longest))),
+        )
+    }
+
+    /// Varies a duration by a fifth up or down, so that many gateways do not come at once.
+    pub(crate) fn jitter(&mut self, duration: Duration) -> Duration {
+        // Xorshift is chance enough.
+        self.chance = self.chance.max(1);
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 7;
+        self.chance ^= self.chance << 17;
+        duration.mul_f64(0.8 + 0.4 * (self.chance % 1000) as f64 / 1000.0)
+    }
+}
+
+/// Sorts out a refusal that is the kind's own.
+pub(crate) fn refused(problem: &Status, after: Option<u64>, watch: bool) -> End {
+    let text =
+        format!("the API server says {} {}: {}", problem.code, problem.reason, problem.message);
+    match problem.code {
+        410 => End::Gone(text),
+        // "Too large resource version": the server is behind what another one, or its own past, has told.
+        500 | 504 if problem.message.contains("Too large resource version") => End::Ahead(text),
+        400 | 422
+            if watch
+                && (problem.message.contains("sendInitialEvents")
+                    || problem.message.contains("resourceVersionMatch")) =>
+        {
+            End::NoInitial
+        }
+        _ => End::Busy(text, after),
+    }
+}
+
+/// Makes an end of what can not be read.
+pub(crate) fn broken(error: impl std::fmt::Display) -> End {
+    End::Broken(format!("the API server sent what can not be read: {error}"))
+}
