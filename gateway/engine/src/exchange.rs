@@ -315,6 +315,13 @@ impl Exchange {
         self.top().end
     }
 
+    /// Whether the client itself sent an EDNS option with this code; plugins may have added others since.
+    pub fn client_sent_option(&self, code: u16) -> bool {
+        let (at, len) = self.query.parts.options;
+        let options = self.query.wire.get(at..at + len).unwrap_or_default();
+        wire::Options::each(options).any(|(own, _)| own == code)
+    }
+
     /// When the query came: the time that ages cached records.
     pub fn now(&self) -> Instant {
         self.query.received

@@ -86,7 +86,12 @@ impl Options {
 
     /// Each option's code and data.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
-        let mut rest = &self.bytes[..];
+        Self::each(&self.bytes)
+    }
+
+    /// The same of a list in wire form; ends at what is no whole option.
+    pub fn each(wire: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+        let mut rest = wire;
         std::iter::from_fn(move || {
             let (code, data, tail) = split(rest)?;
             rest = tail;

@@ -40,6 +40,8 @@ pub struct Parts {
     pub question_len: usize,
     /// Where a TSIG record starts, if the message ends in one (RFC 8945 §5.1).
     pub tsig: Option<usize>,
+    /// Where the options of the OPT record lie: their offset and their length, both 0 without one.
+    pub options: (usize, usize),
 }
 
 impl Default for Request {
@@ -85,7 +87,7 @@ impl Request {
         self.rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
         self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
         let question_len = len + 4;
-        let mut parts = Parts { question_len, tsig: None };
+        let mut parts = Parts { question_len, ..Parts::default() };
         let formerr = Bad::Reply { rcode: rcode::FORMERR, question_len };
         let mut at = 12 + question_len;
         for index in 0..answers + authorities + additionals {
@@ -102,6 +104,7 @@ impl Request {
                     self.edns.version = ttl[1];
                     self.edns.flags = u16::from_be_bytes([ttl[2], ttl[3]]);
                     let data = &wire[record.data_at..record.end];
+                    parts.options = (record.data_at, data.len());
                     self.edns.options.read(data).ok_or(formerr)?;
                 }
                 rtype::TSIG if additional && index + 1 == answers + authorities + additionals => {

@@ -65,15 +65,16 @@ impl Figures {
 
     /// Counts a query that found a connection, or had to make one.
     pub(super) fn connected(&self, protocol: Protocol, fresh: bool) {
-        let at = usize::from(fresh) * 2 + usize::from(protocol == Protocol::Tcp);
-        let counter = self.conns.get(at, || {
-            let name = if fresh { MISSES } else { HITS };
+        let make = |name| {
             let labels =
                 [("proxy_name", self.proxy), ("to", &*self.to), ("proto", protocol.name())];
-            // Who divides one by the other needs both.
-            [HITS, MISSES].map(|other| metrics::counter(other, &labels));
             metrics::counter(name, &labels)
-        });
+        };
+        // Whoever divides one by the other needs both.
+        let at = usize::from(protocol == Protocol::Tcp);
+        let hits = self.conns.get(at, || make(HITS));
+        let misses = self.conns.get(2 + at, || make(MISSES));
+        let counter = if fresh { misses } else { hits };
         counter.into_iter().for_each(|counter| counter.increment(1));
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use engine::metrics::{Counter, Gauge, counter, describe, gauge};
-use engine::{Exchange, ListenerId, Route, Routes};
+use engine::metrics::{Counter, Gauge, Table, counter, describe, gauge};
+use engine::{Exchange, ListenerId, Routes};
 
 use super::store::Kind;
 
@@ -17,8 +17,6 @@ const HITS: &str = "coredns_cache_hits_total";
 const MISSES: &str = "coredns_cache_misses_total";
 /// The counter of entries refreshed ahead of time.
 const PREFETCH: &str = "coredns_cache_prefetch_total";
-/// The counter of answers to other questions.
-const DROPS: &str = "coredns_cache_drops_total";
 /// The counter of answers out of date.
 const STALE: &str = "coredns_cache_served_stale_total";
 /// The counter of entries that had to go.
@@ -29,22 +27,35 @@ const EVICTIONS: &str = "coredns_cache_evictions_total";
 pub(super) struct Figures {
     routes: Routes,
     zones: String,
-    all: OnceLock<Vec<(ListenerId, Counts)>>,
+    all: OnceLock<Vec<Counts>>,
 }
 
-/// The figures for one listener.
+/// The figures for one listener; each is made when it is first needed.
 #[derive(Debug)]
 pub(super) struct Counts {
-    pub(super) requests: Counter,
-    pub(super) misses: Counter,
-    pub(super) prefetch: Counter,
-    pub(super) stale: Counter,
-    /// By kind, as the two below.
-    pub(super) hits: [Counter; 2],
-    pub(super) evictions: [Counter; 2],
-    pub(super) entries: [Gauge; 2],
-    /// An answer to another question never comes so far; the figure is there for those who watch it.
-    _drops: Counter,
+    listener: ListenerId,
+    server: String,
+    view: String,
+    zones: String,
+    counters: Table<Counter>,
+    entries: Table<Gauge>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// A query.
+    Request,
+    /// It found nothing.
+    Miss,
+    /// It found an entry of this kind.
+    Hit(Kind),
+    /// An entry is refreshed ahead of time.
+    Prefetch,
+    /// An answer out of date.
+    Stale,
+    /// An entry of this kind had to go.
+    Eviction(Kind),
 }
 
 impl Figures {
@@ -53,58 +64,70 @@ impl Figures {
         describe(ENTRIES, "The number of elements in the cache.");
         describe(REQUESTS, "The count of cache requests.");
         describe(HITS, "The count of cache hits.");
-        describe(
-            MISSES,
-            "The count of cache misses. Deprecated, derive misses from requests and hits.",
-        );
-        describe(PREFETCH, "The number of times the cache has prefetched an item.");
-        describe(
-            DROPS,
-            "The number of replies that are not cached, because they answer another question.",
-        );
+        describe(MISSES, "The count of cache misses; requests less hits say the same.");
+        describe(PREFETCH, "The number of entries refreshed ahead of time.");
         describe(STALE, "The number of requests answered from stale entries.");
         describe(EVICTIONS, "The count of cache evictions.");
         Self { routes, zones, all: OnceLock::new() }
     }
 
-    /// Those of the listener that the query came by. They are made at the first query.
+    /// Those of the listener that the query came by.
     pub(super) fn of(&self, x: &Exchange) -> Option<&Counts> {
         let all = self.all.get_or_init(|| {
-            let mut all: Vec<(ListenerId, Counts)> = Vec::new();
+            let mut all: Vec<Counts> = Vec::new();
             for route in self.routes.all() {
-                if !all.iter().any(|(listener, _)| *listener == route.listener) {
-                    all.push((route.listener, self.counts(route)));
+                if !all.iter().any(|counts| counts.listener == route.listener) {
+                    all.push(Counts {
+                        listener: route.listener,
+                        server: route.server.clone(),
+                        view: route.view.clone(),
+                        zones: self.zones.clone(),
+                        counters: Table::new(8),
+                        entries: Table::new(2),
+                    });
                 }
             }
             all
         });
-        all.iter().find(|(listener, _)| *listener == x.query.listener).map(|(_, counts)| counts)
+        all.iter().find(|counts| counts.listener == x.query.listener)
     }
+}
 
-    /// Makes the figures of a route's listener.
-    fn counts(&self, route: &Route) -> Counts {
-        let labels = [("server", &*route.server), ("zones", &*self.zones), ("view", &*route.view)];
-        let typed = |kind| {
-            let [server, zones, view] = labels;
-            [server, ("type", kind), zones, view]
-        };
-        let both = |name| ["success", "denial"].map(|kind| counter(name, &typed(kind)));
-        Counts {
-            requests: counter(REQUESTS, &labels),
-            misses: counter(MISSES, &labels),
-            prefetch: counter(PREFETCH, &labels),
-            stale: counter(STALE, &labels),
-            hits: both(HITS),
-            evictions: both(EVICTIONS),
-            entries: ["success", "denial"].map(|kind| gauge(ENTRIES, &typed(kind))),
-            _drops: counter(DROPS, &labels),
+impl Event {
+    /// Its place in the table, its counter, and the kind that its labels name.
+    fn counter(self) -> (usize, &'static str, Option<Kind>) {
+        match self {
+            Self::Request => (0, REQUESTS, None),
+            Self::Miss => (1, MISSES, None),
+            Self::Prefetch => (2, PREFETCH, None),
+            Self::Stale => (3, STALE, None),
+            Self::Hit(kind) => (4 + kind as usize, HITS, Some(kind)),
+            Self::Eviction(kind) => (6 + kind as usize, EVICTIONS, Some(kind)),
         }
     }
 }
 
 impl Counts {
-    /// Counts a hit.
-    pub(super) fn hit(&self, kind: Kind) {
-        self.hits[kind as usize].increment(1);
+    /// Counts an event.
+    pub(super) fn count(&self, event: Event) {
+        let (at, name, kind) = event.counter();
+        let counter = self.counters.get(at, || counter(name, &self.labels(kind)));
+        counter.into_iter().for_each(|counter| counter.increment(1));
+    }
+
+    /// Notes how many entries of a kind there are.
+    pub(super) fn size(&self, kind: Kind, size: usize) {
+        let gauge = self.entries.get(kind as usize, || gauge(ENTRIES, &self.labels(Some(kind))));
+        gauge.into_iter().for_each(|gauge| gauge.set(size as f64));
+    }
+
+    /// The labels.
+    fn labels(&self, kind: Option<Kind>) -> Vec<(&'static str, &str)> {
+        let kind = kind.map(|kind| match kind {
+            Kind::Success => ("type", "success"),
+            Kind::Denial => ("type", "denial"),
+        });
+        let common = [("server", &*self.server), ("zones", &*self.zones), ("view", &*self.view)];
+        common.into_iter().chain(kind).collect()
     }
 }

@@ -7,7 +7,7 @@ use engine::{Carry, End, Exchange, Fault, Plugin, Step};
 use wire::{Answer, Flags, Request, opcode, rcode, rtype};
 
 use super::classify::Entry;
-use super::figures::Figures;
+use super::figures::{Event, Figures};
 use super::setup::{Config, Refresh};
 use super::store::{Item, Key, Kind, Moment, Store};
 
@@ -98,26 +98,25 @@ impl Plugin for Cache {
         let (request, answer) = x.parts_mut();
         let ad = request.flags.has(Flags::AD);
         let found = self.look_up(request, answer, now);
-        let counts = self.figures.of(x);
-        counts.inspect(|counts| counts.requests.increment(1));
+        let count = |event| self.figures.of(x).into_iter().for_each(|counts| counts.count(event));
+        count(Event::Request);
         match found {
             Found::Nothing => {
-                counts.inspect(|counts| counts.misses.increment(1));
+                count(Event::Miss);
                 self.go_down(x, Trip { reason: Reason::Miss, ad, deadline: 0 })
             }
             Found::Verify(kind) => {
-                counts.inspect(|counts| counts.hit(kind));
+                count(Event::Hit(kind));
                 let deadline = self.shorten_deadline(x);
                 self.go_down(x, Trip { reason: Reason::Verify, ad, deadline })
             }
             Found::Hit { kind, is_stale, refresh } => {
-                counts.inspect(|counts| {
-                    counts.hit(kind);
-                    let which = if is_stale { Some(&counts.stale) } else { None };
-                    which.inspect(|counter| counter.increment(1));
-                    let ahead = if refresh && !is_stale { Some(&counts.prefetch) } else { None };
-                    ahead.inspect(|counter| counter.increment(1));
-                });
+                count(Event::Hit(kind));
+                match (is_stale, refresh) {
+                    (true, _) => count(Event::Stale),
+                    (false, true) => count(Event::Prefetch),
+                    (false, false) => {}
+                }
                 if refresh {
                     self.refresh(x, ad);
                 }
@@ -307,11 +306,9 @@ impl Cache {
     fn count_kept(&self, x: &Exchange, kept: Option<(Kind, bool)>) {
         let (Some((kind, evicted)), Some(counts)) = (kept, self.figures.of(x)) else { return };
         if evicted {
-            counts.evictions[kind as usize].increment(1);
+            counts.count(Event::Eviction(kind));
         }
-        for kind in [Kind::Success, Kind::Denial] {
-            counts.entries[kind as usize].set(self.store.size(kind) as f64);
-        }
+        counts.size(kind, self.store.size(kind));
     }
 
     /// Remembers that the upstreams cannot be reached, as an answer of theirs that says so (RFC 9520 §3.2); other faults are
@@ -377,7 +374,7 @@ impl Cache {
         }
         copy_stale(item, stale.ttl, request, answer);
         drop(shard);
-        self.figures.of(x).inspect(|counts| counts.stale.increment(1));
+        self.figures.of(x).into_iter().for_each(|counts| counts.count(Event::Stale));
         if refresh {
             self.refresh(x, ad);
         }

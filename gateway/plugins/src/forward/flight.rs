@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use transports::upstream::Protocol;
 use wire::{Answer, Request};
 
-use super::message::options;
+use super::message::Hop;
 
 /// How many parts the questions are in, each with a lock of its own.
 const SHARDS: usize = 16;
@@ -94,25 +94,25 @@ impl Flights {
     }
 
     /// A hash of all that [`is_same`] compares.
-    fn hash(&self, request: &Request, protocol: Protocol) -> u64 {
+    fn hash(&self, request: &Request, hop: Hop, protocol: Protocol) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let (edns, numbers) = (&request.edns, [request.rtype, request.class, request.flags.0]);
         (&request.name, numbers, protocol).hash(&mut hasher);
         (edns.present, edns.size, edns.flags).hash(&mut hasher);
-        options(request).for_each(|option| option.hash(&mut hasher));
+        options(request, hop).for_each(|option| option.hash(&mut hasher));
         hasher.finish()
     }
 
-    /// Takes part in the question `request`.
-    pub(super) fn join(&self, request: &Request, protocol: Protocol) -> Joined<'_> {
-        let hash = self.hash(request, protocol);
+    /// Takes part in the question `request`, without the options in `hop`.
+    pub(super) fn join(&self, request: &Request, hop: Hop, protocol: Protocol) -> Joined<'_> {
+        let hash = self.hash(request, hop, protocol);
         let shard = (hash >> 60) as usize % SHARDS;
         let mut guard = self.lock(shard);
         let own = &mut *guard;
         let tcp = protocol == Protocol::Tcp;
         if let Some(slot) = own.at.get(&hash).copied() {
             let there = &mut own.slots[slot];
-            if there.tcp != tcp || !is_same(&there.request, request) {
+            if there.tcp != tcp || !is_same(&there.request, request, hop) {
                 return Joined::Alone;
             }
             there.users += 1;
@@ -125,6 +125,7 @@ impl Flights {
         let there = &mut own.slots[slot];
         there.hash = hash;
         there.request.copy_from(request);
+        there.request.edns.options.retain(|code, _| !hop.stays(code));
         there.tcp = tcp;
         there.users = 1;
         there.outcome = None;
@@ -133,8 +134,13 @@ impl Flights {
     }
 }
 
-/// Whether two requests are the same to an upstream.
-fn is_same(a: &Request, b: &Request) -> bool {
+/// The options of a request that go upstream.
+fn options(request: &Request, hop: Hop) -> impl Iterator<Item = (u16, &[u8])> {
+    request.edns.options.iter().filter(move |(code, _)| !hop.stays(*code))
+}
+
+/// Whether two requests are the same to an upstream: `a`, and `b` without the options in `hop`.
+fn is_same(a: &Request, b: &Request, hop: Hop) -> bool {
     let edns = |request: &Request| {
         let edns = &request.edns;
         (edns.present, edns.size, edns.flags)
@@ -142,7 +148,7 @@ fn is_same(a: &Request, b: &Request) -> bool {
     a.name == b.name
         && (a.rtype, a.class, a.flags) == (b.rtype, b.class, b.flags)
         && edns(a) == edns(b)
-        && options(a).eq(options(b))
+        && a.edns.options.iter().eq(options(b, hop))
 }
 
 impl Seat<'_> {

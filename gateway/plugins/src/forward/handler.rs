@@ -12,7 +12,7 @@ use transports::upstream::{self, Protocol, Reply, Upstream};
 use wire::{Flags, Name, Section, rcode};
 
 use super::flight::{Flights, Joined};
-use super::message::{self, Outgoing};
+use super::message::{self, Hop, Outgoing};
 
 /// How long asking may take in all.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -133,7 +133,7 @@ impl Forward {
     async fn share(&self, x: &mut Exchange) -> Step {
         let protocol = self.protocol(x.query.transport);
         loop {
-            match self.flights.join(x.request(), protocol) {
+            match self.flights.join(x.request(), Hop::of(x), protocol) {
                 Joined::First(seat) => {
                     let step = self.ask(x, protocol).await;
                     seat.land(x, step);

@@ -10,12 +10,6 @@ const MAX_DATAGRAM: u16 = 4096;
 /// Options of one hop, which a forwarder does not pass on (RFC 7873 §5, RFC 5001 §2.1, RFC 7828 §3.1, RFC 7830 §3).
 const HOP_BY_HOP: [u16; 4] = [option::NSID, option::COOKIE, option::KEEPALIVE, option::PADDING];
 
-/// The zone version (RFC 9660).
-const ZONE_VERSION: u16 = 19;
-
-/// Options of a reply that are meant for the client; all others are for the hop or unknown (RFC 6891 §6.1.2).
-const END_TO_END: [u16; 4] = [option::EDE, option::SUBNET, option::EXPIRE, ZONE_VERSION];
-
 /// A query to send.
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
@@ -23,6 +17,23 @@ pub(super) struct Outgoing<'a> {
     /// What the name has from its start of the client's, in the client's letter case: all of it, or what is left when a plugin
     /// has cut a search domain off.
     spelled: &'a [u8],
+    hop: Hop,
+}
+
+/// Which of [`HOP_BY_HOP`] the client has sent: its own stay here, and those that a plugin put in go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hop([bool; HOP_BY_HOP.len()]);
+
+impl Hop {
+    /// Those of the exchange's client.
+    pub(super) fn of(x: &Exchange) -> Self {
+        Self(HOP_BY_HOP.map(|code| x.client_sent_option(code)))
+    }
+
+    /// Whether an option with `code` stays here.
+    pub(super) fn stays(self, code: u16) -> bool {
+        HOP_BY_HOP.iter().zip(self.0).any(|(own, sent)| sent && *own == code)
+    }
 }
 
 impl<'a> Outgoing<'a> {
@@ -33,7 +44,7 @@ impl<'a> Outgoing<'a> {
         let asked = x.query.wire.get(12..).unwrap_or_default();
         let same = |(own, asked): &(&u8, &u8)| own.eq_ignore_ascii_case(asked);
         let len = own.iter().zip(asked).take_while(same).count();
-        Self { request, spelled: &asked[..len] }
+        Self { request, spelled: &asked[..len], hop: Hop::of(x) }
     }
 
     /// Appends the message to the empty `out`.
@@ -44,7 +55,7 @@ impl<'a> Outgoing<'a> {
         }
         if self.request.edns.present {
             let options = self.request.edns.options.wire().len();
-            drop_hop_options(out, options);
+            drop_hop_options(out, options, self.hop);
         }
     }
 
@@ -57,7 +68,7 @@ impl<'a> Outgoing<'a> {
 
 /// Bounds the size in the OPT record that ends the message, and takes options of one hop out of it, of which there are
 /// `len` octets.
-fn drop_hop_options(out: &mut Vec<u8>, len: usize) {
+fn drop_hop_options(out: &mut Vec<u8>, len: usize, hop: Hop) {
     let Some(start) = out.len().checked_sub(len) else { return };
     let Some(opt) = start.checked_sub(11) else { return };
     let size = u16::from_be_bytes([out[opt + 3], out[opt + 4]]).min(MAX_DATAGRAM);
@@ -67,7 +78,7 @@ fn drop_hop_options(out: &mut Vec<u8>, len: usize) {
         let code = u16::from_be_bytes([head[0], head[1]]);
         let whole = 4 + usize::from(u16::from_be_bytes([head[2], head[3]]));
         let end = (from + whole).min(out.len());
-        if !HOP_BY_HOP.contains(&code) {
+        if !hop.stays(code) {
             out.copy_within(from..end, to);
             to += end - from;
         }
@@ -78,13 +89,8 @@ fn drop_hop_options(out: &mut Vec<u8>, len: usize) {
     out[start - 2..start].copy_from_slice(&left.to_be_bytes());
 }
 
-/// The options of a request that go upstream: requests that differ in nothing else are one.
-pub(super) fn options(request: &Request) -> impl Iterator<Item = (u16, &[u8])> {
-    request.edns.options.iter().filter(|(code, _)| !HOP_BY_HOP.contains(code))
-}
-
-/// Reads a reply into `answer`: RD and CD stay the query's, AD stays if the upstream is trusted, and so do the options for
-/// the client. A datagram of more octets than the `room` that was asked for counts as truncated.
+/// Reads a reply into `answer`: RD and CD stay the query's, AD stays if the upstream is trusted, options of one hop
+/// do not. A datagram of more octets than the `room` that was asked for counts as truncated.
 pub(super) fn read(
     reply: &[u8],
     room: Option<usize>,
@@ -105,7 +111,7 @@ pub(super) fn read(
     if !trusted {
         answer.flags.set(Flags::AD, false);
     }
-    answer.options.retain(|code, _| END_TO_END.contains(&code));
+    answer.options.retain(|code, _| !HOP_BY_HOP.contains(&code));
     Ok(())
 }
 
