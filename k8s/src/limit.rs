@@ -54,14 +54,16 @@ impl Limiter {
     /// Waits until a request may go out. Gives how long that took, and what to drop when its response has begun.
     pub(crate) async fn admit(&self) -> (Duration, Option<SemaphorePermit<'_>>) {
         let start = Instant::now();
-        if let Some(wait) = self.take(start) {
-            sleep_until(start + wait).await;
-        }
+        // The token comes last: one that waits for a permit would go out later than the bucket knows, in a crowd.
         let permit = match &self.inflight {
             // The semaphore is never closed.
             Some(inflight) => inflight.acquire().await.ok(),
             None => None,
         };
+        let now = Instant::now();
+        if let Some(wait) = self.take(now) {
+            sleep_until(now + wait).await;
+        }
         (start.elapsed(), permit)
     }
 
@@ -128,5 +130,25 @@ mod tests {
         drop(first);
         let (waited, _) = third.await;
         assert_eq!(waited.as_secs(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_waited_for_a_slow_server_do_not_go_out_in_a_crowd() {
+        let limiter = Limiter::new(Limits { qps: 1.0, burst: 1, inflight: 1 });
+        let start = Instant::now();
+        let (_, slow) = limiter.admit().await;
+        let next = async {
+            drop(limiter.admit().await);
+            start.elapsed().as_secs()
+        };
+        let release = async {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            drop(slow);
+        };
+        let after = async {
+            drop(limiter.admit().await);
+            start.elapsed().as_secs()
+        };
+        assert_eq!(tokio::join!(next, after, release), (9, 10, ()));
     }
 }
