@@ -35,6 +35,8 @@ pub struct Builder<'a> {
     environment: Vec<(String, String)>,
     /// Where it runs, if not in the test's own network.
     namespace: Option<&'a Namespace>,
+    /// Whether blocks without a port have port 53.
+    standard_port: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -54,6 +56,12 @@ impl<'a> Builder<'a> {
     /// Adds an argument to the command line.
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Leaves port 53 to the blocks that name none, which otherwise get a free one; only for a namespace.
+    pub fn standard_port(mut self) -> Self {
+        self.standard_port = true;
         self
     }
 
@@ -101,14 +109,12 @@ impl<'a> Builder<'a> {
         let corefile = self.place.expand(&self.corefile);
         let path = self.place.folder.write("Corefile", &corefile);
         let default = self.place.port("");
-        let mut command = namespace::command(self.namespace, binary());
-        command
-            .arg("-conf")
-            .arg(&path)
-            .arg("-dns.port")
-            .arg(default.to_string())
-            .args(&self.arguments);
-        command.current_dir(self.place.folder.path()).stdin(Stdio::null()).env_clear();
+        let mut command = namespace::command(self.namespace, self.place.folder.path(), binary());
+        command.arg("-conf").arg(&path);
+        if !self.standard_port {
+            command.arg("-dns.port").arg(default.to_string());
+        }
+        command.args(&self.arguments).stdin(Stdio::null()).env_clear();
         command.envs(std::env::vars().filter(|(k, _)| k == "PATH" || k == "HOME"));
         for (name, value) in &self.environment {
             command.env(name, self.place.expand(value));
@@ -148,6 +154,7 @@ impl Gateway {
             arguments: Vec::new(),
             environment: Vec::new(),
             namespace: None,
+            standard_port: false,
         }
     }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::fd::AsFd;
@@ -26,6 +27,8 @@ pub struct Namespace {
     holder: Process,
     /// The files that are mounted over others.
     folder: Folder,
+    /// How many were.
+    mounts: AtomicU32,
 }
 
 impl Namespace {
@@ -43,7 +46,7 @@ impl Namespace {
         command.env("PATH", path()).stdin(Stdio::null());
         let holder = Process::start("namespace", command);
         holder.line("ready", Duration::from_secs(10));
-        Self { holder, folder: Folder::new("namespace") }
+        Self { holder, folder: Folder::new("namespace"), mounts: AtomicU32::new(0) }
     }
 
     /// A command that will run in it; a process started so has its own ID, not that of a wrapper.
@@ -68,7 +71,9 @@ impl Namespace {
 
     /// Puts a text in the place of any file that exists.
     pub fn mount(&self, over: &str, text: &str) {
-        let file = self.folder.write(over.trim_start_matches('/'), text);
+        // A file that is mounted and then replaced could not be mounted over again.
+        let number = self.mounts.fetch_add(1, Ordering::Relaxed);
+        let file = self.folder.write(&format!("mount-{number}"), text);
         run(self.command("mount").arg("--bind").arg(file).arg(over));
     }
 
@@ -148,9 +153,17 @@ impl Door {
     }
 }
 
-/// A command in a namespace, or outside if there is none.
-pub(crate) fn command(namespace: Option<&Namespace>, program: &Path) -> Command {
-    namespace.map_or_else(|| Command::new(program), |n| n.command(program))
+/// A command in a folder and in a namespace, or outside if there is none.
+pub(crate) fn command(namespace: Option<&Namespace>, folder: &Path, program: &Path) -> Command {
+    let Some(namespace) = namespace else {
+        let mut command = Command::new(program);
+        command.current_dir(folder);
+        return command;
+    };
+    // Who enters other mounts finds itself in their root.
+    let mut command = namespace.command("env");
+    command.arg("-C").arg(folder).arg(program);
+    command
 }
 
 /// The search path with the folders of system programs.
