@@ -393,7 +393,7 @@ async fn a_silent_server_is_left_and_found_again() {
     assert!(!set.wait_synced(Duration::from_secs(1)).await);
     assert!(ear.codes.lock().unwrap().contains(&"<error>".to_owned()));
     hangs.store(false, SeqCst);
-    assert!(set.wait_synced(Duration::from_secs(4)).await);
+    assert!(set.wait_synced(Duration::from_secs(8)).await);
 }
 
 #[tokio::test]
