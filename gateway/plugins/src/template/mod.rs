@@ -2,9 +2,14 @@
 
 use engine::Descriptor;
 
+mod data;
+mod handler;
+mod metrics;
+mod setup;
+
+#[cfg(test)]
+mod tests;
+
 /// The registry entry.
-pub static PLUGIN: Descriptor = Descriptor {
-    name: "template",
-    readme: include_str!("README.md"),
-    setup: |setup| Err(setup.directive().name.wrong("is not built in yet")),
-};
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "template", readme: include_str!("README.md"), setup: setup::setup };
