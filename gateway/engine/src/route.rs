@@ -128,7 +128,8 @@ impl Group {
     }
 
     /// The block for the request in hand, and its route: the longest zone with a block that admits it. A DS query
-    /// for a zone's own name goes to the next zone above, since DS stands on the parent's side (RFC 4035 §3.1.4.1).
+    /// for a zone's own name goes to the next zone above, since DS stands on the parent's side (RFC 4035 §3.1.4.1);
+    /// not to the root's block, which mostly asks others: what they know of a zone of ours is that it is not there.
     pub(crate) fn route(&self, sites: &[Site], x: &Exchange) -> Result<(usize, usize), Fault> {
         let request = x.request();
         let let_in = match request.class {
@@ -141,6 +142,9 @@ impl Group {
         }
         let mut apex = None;
         for (depth, zone) in request.name.suffixes().enumerate() {
+            if apex.is_some() && zone.len() == 1 {
+                break;
+            }
             if self.lengths >> (zone.len() % 64) & 1 == 0 {
                 continue;
             }

@@ -322,6 +322,17 @@ fn blocks_are_found_by_longest_zone_view_and_parent_for_ds() {
     assert_eq!(bench.now("x.bare.test"), "REFUSED rd");
     bench.peer.set_port(40001);
     assert_eq!(bench.now("alias.test"), "NXDOMAIN rd");
+
+    // The root's block answers for no zone that has a block, but for all others.
+    let bench = Bench::new(PLUGINS, ". {\n answers\n}\nreal.test {\n count\n}\n");
+    for (query, reply) in [
+        ("real.test", "SERVFAIL rd"),
+        ("real.test DS", "SERVFAIL rd"),
+        ("x.real.test DS", "SERVFAIL rd"),
+        ("test DS", "NXDOMAIN rd"),
+    ] {
+        assert_eq!(bench.now(query), reply, "{query}");
+    }
 }
 
 #[test]
