@@ -315,11 +315,10 @@ impl Exchange {
         self.top().end
     }
 
-    /// Whether the client itself sent an EDNS option with this code; plugins may have added others since.
-    pub fn client_sent_option(&self, code: u16) -> bool {
+    /// The EDNS options that the client itself sent, in wire form; plugins may have changed those of the request.
+    pub fn client_options(&self) -> &[u8] {
         let (at, len) = self.query.parts.options;
-        let options = self.query.wire.get(at..at + len).unwrap_or_default();
-        wire::Options::each(options).any(|(own, _)| own == code)
+        self.query.wire.get(at..at + len).unwrap_or_default()
     }
 
     /// When the query came: the time that ages cached records.

@@ -94,7 +94,7 @@ impl Flights {
     }
 
     /// A hash of all that [`is_same`] compares.
-    fn hash(&self, request: &Request, hop: Hop, protocol: Protocol) -> u64 {
+    fn hash(&self, request: &Request, hop: Hop<'_>, protocol: Protocol) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let (edns, numbers) = (&request.edns, [request.rtype, request.class, request.flags.0]);
         (&request.name, numbers, protocol).hash(&mut hasher);
@@ -104,7 +104,7 @@ impl Flights {
     }
 
     /// Takes part in the question `request`, without the options in `hop`.
-    pub(super) fn join(&self, request: &Request, hop: Hop, protocol: Protocol) -> Joined<'_> {
+    pub(super) fn join(&self, request: &Request, hop: Hop<'_>, protocol: Protocol) -> Joined<'_> {
         let hash = self.hash(request, hop, protocol);
         let shard = (hash >> 60) as usize % SHARDS;
         let mut guard = self.lock(shard);
@@ -125,7 +125,7 @@ impl Flights {
         let there = &mut own.slots[slot];
         there.hash = hash;
         there.request.copy_from(request);
-        there.request.edns.options.retain(|code, _| !hop.stays(code));
+        there.request.edns.options.retain(|code, data| !hop.stays(code, data));
         there.tcp = tcp;
         there.users = 1;
         there.outcome = None;
@@ -135,12 +135,12 @@ impl Flights {
 }
 
 /// The options of a request that go upstream.
-fn options(request: &Request, hop: Hop) -> impl Iterator<Item = (u16, &[u8])> {
-    request.edns.options.iter().filter(move |(code, _)| !hop.stays(*code))
+fn options<'a>(request: &'a Request, hop: Hop<'a>) -> impl Iterator<Item = (u16, &'a [u8])> {
+    request.edns.options.iter().filter(move |(code, data)| !hop.stays(*code, data))
 }
 
 /// Whether two requests are the same to an upstream: `a`, and `b` without the options in `hop`.
-fn is_same(a: &Request, b: &Request, hop: Hop) -> bool {
+fn is_same(a: &Request, b: &Request, hop: Hop<'_>) -> bool {
     let edns = |request: &Request| {
         let edns = &request.edns;
         (edns.present, edns.size, edns.flags)

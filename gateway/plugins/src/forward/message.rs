@@ -2,7 +2,7 @@
 
 use engine::Exchange;
 use wire::option;
-use wire::{Answer, Flags, Request, rcode, scan};
+use wire::{Answer, Flags, Options, Request, rcode, scan};
 
 /// The largest datagram that is asked for.
 const MAX_DATAGRAM: u16 = 4096;
@@ -17,22 +17,22 @@ pub(super) struct Outgoing<'a> {
     /// What the name has from its start of the client's, in the client's letter case: all of it, or what is left when a plugin
     /// has cut a search domain off.
     spelled: &'a [u8],
-    hop: Hop,
+    hop: Hop<'a>,
 }
 
-/// Which of [`HOP_BY_HOP`] the client has sent: its own stay here, and those that a plugin put in go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Hop([bool; HOP_BY_HOP.len()]);
+/// The client's options, of which those in [`HOP_BY_HOP`] stay here; what a plugin put in instead goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hop<'a>(&'a [u8]);
 
-impl Hop {
+impl<'a> Hop<'a> {
     /// Those of the exchange's client.
-    pub(super) fn of(x: &Exchange) -> Self {
-        Self(HOP_BY_HOP.map(|code| x.client_sent_option(code)))
+    pub(super) fn of(x: &'a Exchange) -> Self {
+        Self(x.client_options())
     }
 
-    /// Whether an option with `code` stays here.
-    pub(super) fn stays(self, code: u16) -> bool {
-        HOP_BY_HOP.iter().zip(self.0).any(|(own, sent)| sent && *own == code)
+    /// Whether an option of the request stays here.
+    pub(super) fn stays(self, code: u16, data: &[u8]) -> bool {
+        HOP_BY_HOP.contains(&code) && Options::each(self.0).any(|own| own == (code, data))
     }
 }
 
@@ -68,7 +68,7 @@ impl<'a> Outgoing<'a> {
 
 /// Bounds the size in the OPT record that ends the message, and takes options of one hop out of it, of which there are
 /// `len` octets.
-fn drop_hop_options(out: &mut Vec<u8>, len: usize, hop: Hop) {
+fn drop_hop_options(out: &mut Vec<u8>, len: usize, hop: Hop<'_>) {
     let Some(start) = out.len().checked_sub(len) else { return };
     let Some(opt) = start.checked_sub(11) else { return };
     let size = u16::from_be_bytes([out[opt + 3], out[opt + 4]]).min(MAX_DATAGRAM);
@@ -78,7 +78,8 @@ fn drop_hop_options(out: &mut Vec<u8>, len: usize, hop: Hop) {
         let code = u16::from_be_bytes([head[0], head[1]]);
         let whole = 4 + usize::from(u16::from_be_bytes([head[2], head[3]]));
         let end = (from + whole).min(out.len());
-        if !hop.stays(code) {
+        let data = out.get(from + 4..end).unwrap_or_default();
+        if !hop.stays(code, data) {
             out.copy_within(from..end, to);
             to += end - from;
         }
