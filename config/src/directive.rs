@@ -16,6 +16,8 @@ pub struct Directive {
     pub args: Vec<Word>,
     /// The lines between the braces; `None` without braces.
     pub block: Option<Vec<Self>>,
+    /// The brace behind the words, if it closes the block that this line is in.
+    pub brace: Option<Word>,
 }
 
 impl Directive {

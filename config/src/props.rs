@@ -7,7 +7,8 @@ use crate::{Diagnostic, Directive, Words};
 pub struct Prop<T: 'static> {
     /// The first word of its line.
     pub name: &'static str,
-    /// The words behind it as the plugin's README writes them, `CAPACITY [TTL]`: the help of a wrong line.
+    /// The words behind it as the plugin's README writes them, `CAPACITY [TTL]`: the help of a wrong line. Where their number
+    /// is fixed, the brace that closes the block may stand behind them; else it would be one of them.
     pub words: &'static str,
     /// Sets it from the words behind its name; those that are left over are refused.
     pub set: fn(&mut T, &mut Words<'_>) -> Result<(), Diagnostic>,
@@ -18,7 +19,8 @@ impl Directive {
     ///
     /// # Errors
     ///
-    /// The first line that has an unknown property, wrong words, words left over, or a block that its row did not ask for.
+    /// The first line that has an unknown property, wrong words, words left over, a block that its row did not ask for, or
+    /// a closing brace that could be a word.
     pub fn read_block<T>(&self, table: &[Prop<T>], into: &mut T) -> Result<(), Diagnostic> {
         self.lines().iter().try_for_each(|line| line.read_line(table, into))
     }
@@ -33,6 +35,11 @@ impl Directive {
             let names: Vec<_> = table.iter().map(|prop| prop.name).collect();
             return Err(self.name.wrong("is not a property").help(known(&self.name.text, &names)));
         };
+        if let Some(brace) = &self.brace
+            && prop.words.contains(['[', '{', '…', '.'])
+        {
+            return Err(brace.shares_line(&self.name));
+        }
         let mut words = self.words();
         (prop.set)(into, &mut words).and_then(|()| words.finish()).map_err(|wrong| {
             match wrong.help {

@@ -38,6 +38,13 @@ impl Word {
         self.fault(format!("'{}' {what}", self.text))
     }
 
+    /// Tells that this brace must not share the line of `name`.
+    pub(crate) fn shares_line(&self, name: &Self) -> Diagnostic {
+        let what =
+            format!("Unexpected '}}' behind '{name}': a closing brace stands on a line of its own");
+        self.fault(what).help("begin a new line before the brace")
+    }
+
     /// Makes a diagnostic at this word that does not quote it.
     pub fn fault(&self, what: impl Into<String>) -> Diagnostic {
         Diagnostic {

@@ -196,7 +196,7 @@ fn contents(stream: &mut Stream<'_>, keys: &[Word]) -> Vec<Directive> {
 enum Line {
     /// A line.
     Whole(Directive),
-    /// A line that took the brace of the block around it, which is told as wrong.
+    /// A line that took the brace of the block around it.
     Closed(Directive),
     /// Nothing.
     Nothing,
@@ -206,7 +206,7 @@ enum Line {
 fn line(stream: &mut Stream<'_>, depth: usize) -> Line {
     let Some(name) = stream.take() else { return Line::Nothing };
     let name = stream.word(name);
-    let mut directive = Directive { name, args: Vec::new(), block: None };
+    let mut directive = Directive { name, args: Vec::new(), block: None, brace: None };
     loop {
         if stream.at("{") {
             return match braces(stream, &mut directive, depth) {
@@ -219,11 +219,13 @@ fn line(stream: &mut Stream<'_>, depth: usize) -> Line {
         }
         let Some(token) = stream.take() else { return Line::Whole(directive) };
         if token.text == "}" {
-            let what = format!(
-                "Unexpected '}}' behind '{}': a closing brace stands on a line of its own",
-                directive.name
-            );
-            stream.wrong(token.fault(what).help("begin a new line before the brace"));
+            // In the block of a directive it depends on the property whether the brace is one of its words.
+            let brace = stream.word(token);
+            if depth == 0 {
+                stream.wrong(brace.shares_line(&directive.name));
+            } else {
+                directive.brace = Some(brace);
+            }
             return Line::Closed(directive);
         }
         let word = stream.word(token);

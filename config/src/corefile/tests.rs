@@ -133,6 +133,8 @@ fn blocks_have_braces_or_none() {
             ". {\n a b {\n  c d\n  e\n }\n f { g\n }\n h { }\n}",
             ". [a b {c d; e}; f {g}; h {}]",
         ),
+        ("cf.subblock: on one line", ". {\n a b { c d }\n e\n}", ". [a b {c d}; e]"),
+        ("cf.subblock: shared brace", ". {\n a {\n  b c }\n}", ". [a {b c}]"),
         ("cf.subblock in a block", ". {\n a {\n  b {\n   c\n  }\n  d\n }\n}", ". [a {b {c}; d}]"),
         (
             "cf.subblock: names of lines are free",
@@ -160,7 +162,6 @@ fn blocks_have_braces_or_none() {
             ". {\n a\n {\n b\n }\n}",
             "3:2 Unexpected token '{': the block of 'a' opens on another line",
         ),
-        ("cf.subblock: shared brace", ". {\n a {\n  b c }\n}", "3:7 Unexpected '}' behind 'b'"),
         (
             "cf.subblock: two braces",
             ". {\n a {\n  b\n } }\n",

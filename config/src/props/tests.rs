@@ -120,3 +120,23 @@ fn a_line_can_be_read_alone() {
     assert_eq!(hosts.lines()[1].read_line(PROPS, &mut cache), Ok(()));
     assert_eq!(cache.capacity, 3);
 }
+
+#[test]
+fn a_block_on_one_line_ends_behind_a_fixed_number_of_words() {
+    let capacity = |text| read(text).map(|cache| (cache.capacity, cache.flag));
+    assert_eq!(capacity("cache { success 12 }"), Ok((12, false)));
+    assert_eq!(capacity("cache {\n success 12\n flag }"), Ok((12, true)));
+    // The brace is no word either where words are missing or too many.
+    for (text, expected) in [
+        ("cache { success }", "Wrong argument count or unexpected line ending after 'success'"),
+        ("cache { success 1 2 }", "Wrong argument count: '2' is one too many"),
+        (
+            "cache { zones a }",
+            "Unexpected '}' behind 'zones': a closing brace stands on a line of its own",
+        ),
+        ("cache { inner }", "Unexpected '}' behind 'inner'"),
+    ] {
+        let wrong = read(text).expect_err(text);
+        assert!(wrong.contains("Corefile:2 ") && wrong.contains(expected), "{text}: {wrong}");
+    }
+}

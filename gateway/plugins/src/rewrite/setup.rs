@@ -30,8 +30,12 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
 
 /// Reads one directive. With less than two words on its line the words of its block belong to it as if they stood there.
 fn rule(directive: &Directive) -> Result<Rule, Diagnostic> {
-    let mut line =
-        Directive { name: directive.name.clone(), args: directive.args.clone(), block: None };
+    let mut line = Directive {
+        name: directive.name.clone(),
+        args: directive.args.clone(),
+        block: None,
+        brace: None,
+    };
     if directive.args.len() < 2 {
         for inner in directive.lines() {
             inner.no_block()?;
