@@ -7,6 +7,7 @@ pub mod gateway;
 pub mod namespace;
 pub mod process;
 pub mod relay;
+pub mod scripted;
 pub mod upstream;
 
 pub use api::Api;
@@ -16,4 +17,5 @@ pub use gateway::Gateway;
 pub use namespace::Namespace;
 pub use process::{Folder, Process, free_port, until};
 pub use relay::Relay;
+pub use scripted::Scripted;
 pub use upstream::Upstream;
