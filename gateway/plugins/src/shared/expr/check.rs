@@ -209,13 +209,16 @@ impl Checker<'_> {
         if operator == Binary::In
             && let Ast::Array(all) = &right.kind
         {
-            let mut ops = Vec::new();
+            let (mut ops, mut members) = (Vec::new(), None);
             for member in all {
                 let (op, kind) = self.node(member)?;
-                if !a_kind.may_equal(&kind) {
-                    return Err(mismatch(operator, &a_kind, &kind, member.at));
-                }
+                members = Some(
+                    members.map_or_else(|| kind.clone(), |members: Type| members.either(&kind)),
+                );
                 ops.push(op);
+            }
+            if let Some(kind) = members.filter(|kind| !a_kind.may_equal(kind)) {
+                return Err(mismatch(operator, &a_kind, &kind, at));
             }
             return Ok((Op::OneOf(Box::new(a), ops), Type::Bool));
         }
@@ -229,13 +232,9 @@ impl Checker<'_> {
             | Binary::LessEqual
             | Binary::Greater
             | Binary::GreaterEqual
-            | Binary::Add => {
-                let arrays = operator == Binary::Add
-                    && matches!((&a_kind, &b_kind), (Type::Array(_), Type::Array(_)));
-                numbers || both(&Type::Str) || arrays
-            }
+            | Binary::Add => numbers || both(&Type::Str),
             Binary::In => match &b_kind {
-                Type::Any | Type::Nil => true,
+                Type::Any => true,
                 Type::Array(of) => a_kind.may_equal(of),
                 Type::Map(_) => a_kind.may_be(&Type::Str),
                 _ => false,
@@ -284,7 +283,6 @@ impl Checker<'_> {
             Binary::Range => (Op::Range(a, b), Type::Array(Box::new(Type::Int))),
             Binary::Add => match (&a_kind, &b_kind) {
                 (Type::Str, _) | (_, Type::Str) => (Op::Add(a, b), Type::Str),
-                (Type::Array(_), _) => (Op::Add(a, b), a_kind.clone().either(&b_kind)),
                 _ => (Op::Add(a, b), number),
             },
             Binary::Subtract => (Op::Calculate(Calculate::Subtract, a, b), number),

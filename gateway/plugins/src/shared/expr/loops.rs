@@ -69,7 +69,7 @@ impl Loop {
             Self::All | Self::Any | Self::None | Self::One => Type::Bool,
             Self::Filter | Self::SortBy => Type::Array(Box::new(element)),
             Self::Map => Type::Array(Box::new(result)),
-            Self::Count | Self::FindIndex | Self::FindLastIndex => Type::Int,
+            Self::Count => Type::Int,
             Self::Sum => {
                 if matches!(result, Type::Int | Type::Float) {
                     result
@@ -79,7 +79,9 @@ impl Loop {
             }
             Self::GroupBy => Type::Map(Box::new(Type::Array(Box::new(element)))),
             // What is not found is nothing.
-            Self::Find | Self::FindLast | Self::Reduce => Type::Any,
+            Self::Find | Self::FindLast | Self::FindIndex | Self::FindLastIndex | Self::Reduce => {
+                Type::Any
+            }
         }
     }
 
@@ -159,7 +161,7 @@ impl Loop {
                         return Ok(if by_index { Value::Int(index as i64) } else { member(index) });
                     }
                 }
-                if by_index { Value::Int(-1) } else { Value::Nil }
+                Value::Nil
             }
             Self::GroupBy => {
                 let mut groups: BTreeMap<String, Vec<Value<'a>>> = BTreeMap::new();

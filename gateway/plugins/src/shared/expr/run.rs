@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
             .map_err(|_| Fail::new(format!("{value} is no IP address")))
     }
 
-    /// Adds numbers; joins strings and arrays.
+    /// Adds numbers; joins strings.
     pub(super) fn add(&mut self, a: Value<'a>, b: Value<'a>) -> Ran<'a> {
         match (a, b) {
             (Value::Int(a), Value::Int(b)) => Ok(Value::Int(a.wrapping_add(b))),
@@ -275,10 +275,6 @@ impl<'a> Run<'a> {
                 // Writing to memory cannot fail.
                 let _unfailing = std::fmt::Write::write_str(&mut a, b.as_str());
                 Ok(Value::Str(a))
-            }
-            (Value::Array(a), Value::Array(b)) => {
-                self.spend(a.len() + b.len())?;
-                Ok(Value::array(a.iter().chain(b.iter()).cloned().collect()))
             }
             (a, b) => match (a.as_float(), b.as_float()) {
                 (Some(a), Some(b)) => Ok(Value::Float(a + b)),
