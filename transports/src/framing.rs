@@ -31,11 +31,6 @@ impl Inbox {
         self.at += 2 + len;
         Some(message)
     }
-
-    /// Whether a message has begun and is not whole.
-    pub(crate) fn is_partial(&self) -> bool {
-        self.at < self.bytes.len()
-    }
 }
 
 /// Appends a message that `write` appends to `out`, with its length in front; nothing if it appends nothing or more than

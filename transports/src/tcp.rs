@@ -16,6 +16,9 @@ use tokio::time::timeout;
 use crate::framing::{Inbox, frame};
 use crate::limits::Limits;
 
+/// The shortest message (RFC 1035 §4.1.1), in octets.
+const HEADER: usize = 12;
+
 /// How much is answered before it is written, in octets.
 const WRITE: usize = 64 << 10;
 
@@ -90,7 +93,9 @@ impl Tcp {
         let (mut reader, mut writer) = stream.split();
         let (mut inbox, mut out) = (Inbox::default(), Vec::new());
         // Whether more is read, and whether what was read is still taken.
-        let (mut reading, mut taking, mut patience) = (true, true, self.timeouts.read);
+        let (mut reading, mut taking) = (true, true);
+        // The time counts from the last whole message, not from the last octet (RFC 7766 §6.2.3).
+        let mut deadline = tokio::time::Instant::now() + self.timeouts.read;
         loop {
             let full = session.waiting.len() >= self.limits.bounds.pipeline;
             let ended = !reading && session.waiting.is_empty();
@@ -110,16 +115,22 @@ impl Tcp {
                     }
                 }
                 () = stop.reached(Stage::Draining), if reading => reading = false,
-                got = timeout(patience, reader.read_buf(inbox.space())), if reading && !full => match got {
-                    Err(_) if session.waiting.is_empty() => return Ok(()),
-                    Err(_) => continue,
-                    Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+                got = reader.read_buf(inbox.space()), if reading && !full => match got {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
                     // A half-close ends the questions, not the answers.
-                    Ok(got) => if got? == 0 { reading = false },
+                    got => if got? == 0 { reading = false },
                 },
+                () = tokio::time::sleep_until(deadline), if session.waiting.is_empty() => return Ok(()),
             }
+            let mut told = !out.is_empty();
             while taking && session.waiting.len() < self.limits.bounds.pipeline {
                 let Some(message) = inbox.message() else { break };
+                if message.len() < HEADER {
+                    // No header, so nothing to reply to: whoever sends this does not speak DNS.
+                    (reading, taking) = (false, false);
+                    break;
+                }
+                told = true;
                 let streaming = session.message(message, &mut out);
                 if let Some(mut x) = streaming {
                     while frame(&mut out, |out| x.more(65535, out)) {
@@ -136,9 +147,11 @@ impl Tcp {
                     (reading, taking) = (false, false);
                 }
             }
-            patience = if inbox.is_partial() { self.timeouts.read } else { self.timeouts.idle };
             if !out.is_empty() {
                 self.write(&mut writer, &mut out).await?;
+            }
+            if told {
+                deadline = tokio::time::Instant::now() + self.timeouts.idle;
             }
         }
     }
