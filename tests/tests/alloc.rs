@@ -1,0 +1,194 @@
+//! The fast path's promise: no allocation for cached and authoritative answers, from the socket to the socket.
+#![allow(clippy::unwrap_used)]
+
+use std::alloc::System;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Build, Common, Exchange, Gateway, Limits, Origin, Process, Served, Transport};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tests::{Folder, free_port};
+use transports::{Bounds, Fronts, Workers};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// A cluster with every kind of name.
+const MANIFESTS: &str = include_str!("../../gateway/server/demo/shop.yaml");
+
+/// What is asked, and the response code and the number of answers that it gets.
+const QUESTIONS: &[(&str, &str, u8, u8)] = &[
+    ("web.shop.svc.cluster.local", "A", 0, 1),
+    ("web.shop.svc.cluster.local", "AAAA", 0, 0),
+    ("web.shop.svc.cluster.local", "MX", 0, 0),
+    ("dual.shop.svc.cluster.local", "AAAA", 0, 1),
+    ("web.shop.svc.cluster.local", "SRV", 0, 2),
+    ("_http._tcp.web.shop.svc.cluster.local", "SRV", 0, 1),
+    ("db.shop.svc.cluster.local", "A", 0, 2),
+    ("db.shop.svc.cluster.local", "SRV", 0, 2),
+    ("db-0.db.shop.svc.cluster.local", "A", 0, 1),
+    ("front.shop.svc.cluster.local", "A", 0, 2),
+    ("front.shop.svc.cluster.local", "CNAME", 0, 1),
+    ("10-244-1-21.shop.pod.cluster.local", "A", 0, 1),
+    ("10-244-1-99.shop.pod.cluster.local", "A", 3, 0),
+    ("10.10.96.10.in-addr.arpa", "PTR", 0, 1),
+    ("21.1.244.10.in-addr.arpa", "PTR", 0, 1),
+    ("dns-version.cluster.local", "TXT", 0, 1),
+    ("cluster.local", "SOA", 0, 1),
+    ("shop.svc.cluster.local", "A", 0, 0),
+    ("nothing.shop.svc.cluster.local", "A", 3, 0),
+    ("web.nowhere.svc.cluster.local", "A", 3, 0),
+    ("hit.cached.test", "A", 0, 1),
+    ("elsewhere.example", "A", 5, 0),
+];
+
+/// The Corefile of a production block, and one whose answers come from the cache.
+fn corefile(port: u16, manifests: &Path) -> String {
+    format!(
+        "cluster.local:{port} in-addr.arpa:{port} {{
+    errors
+    prometheus 127.0.0.1:{metrics}
+    kubernetes cluster.local in-addr.arpa {{
+        manifests {manifests}
+        pods verified
+    }}
+    loadbalance
+}}
+cached.test:{port} {{
+    errors
+    prometheus 127.0.0.1:{metrics}
+    cache 300
+    loadbalance
+    template IN A {{
+        answer \"{{{{ .Name }}}} 300 IN A 198.51.100.7\"
+    }}
+}}
+",
+        manifests = manifests.display(),
+        metrics = free_port(),
+    )
+}
+
+/// A gateway in this process.
+async fn gateway(corefile: &str) -> Arc<Gateway> {
+    let parsed = config::corefile::parse(
+        Path::new("Corefile"),
+        corefile,
+        &|_| None,
+        &config::corefile::Disk,
+    )
+    .unwrap();
+    let process = Process::new(std::env::temp_dir(), "test".to_owned(), 1, Duration::from_secs(1));
+    let build = Build {
+        plugins: plugins::CHAIN,
+        transports: Fronts::TRANSPORTS,
+        port: 53,
+        process: Arc::new(process),
+        common: Common::new(Limits::default()),
+        origin: Arc::new(Origin::default()),
+        previous: None,
+    };
+    let mut built = build.build(&parsed.blocks).unwrap();
+    for ready in built.waits.drain(..) {
+        ready.await;
+    }
+    for (_, task) in built.tasks() {
+        tokio::spawn(task);
+    }
+    Arc::new(Gateway::new(built.live))
+}
+
+/// A query for a name and type, with EDNS.
+fn query(name: &str, kind: &str) -> Vec<u8> {
+    let mut request = wire::Request { name: name.parse().unwrap(), ..wire::Request::default() };
+    request.rtype = wire::text::type_number(kind).unwrap();
+    request.edns.present = true;
+    request.edns.size = 1232;
+    let mut out = Vec::new();
+    wire::encode_query(&request, 0x1234, &mut out);
+    out
+}
+
+/// Counts the allocations of `rounds` calls, of all threads; tries a few times, for the runtime's own clockwork may
+/// allocate now and then.
+fn fewest(rounds: usize, mut run: impl FnMut()) -> usize {
+    let count = |_| {
+        let region = Region::new(ALLOCATOR);
+        (0..rounds).for_each(|_| run());
+        let change = region.change();
+        change.allocations + change.reallocations
+    };
+    (0..5).map(count).min().unwrap()
+}
+
+#[test]
+fn cached_and_authoritative_answers_allocate_nothing() {
+    let folder = Folder::new("alloc");
+    folder.write("manifests/shop.yaml", MANIFESTS);
+    let port = free_port();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let gateway = runtime.block_on(gateway(&corefile(port, &folder.path().join("manifests"))));
+    let _inside = runtime.enter();
+    let group = gateway.live().groups().next().unwrap().id;
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+
+    // The chain alone, as each transport calls it.
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let mut x = Exchange::new(group, transport, server);
+        x.query.peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
+        let mut out = Vec::with_capacity(4096);
+        for (name, kind, rcode, answers) in QUESTIONS {
+            let wire = query(name, kind);
+            let mut ask = || {
+                out.clear();
+                x.query.wire.clear();
+                x.query.wire.extend_from_slice(&wire);
+                x.query.received = Instant::now();
+                let served = gateway.serve(&mut x, &mut out);
+                assert!(matches!(served, Served::Now), "{name} {kind} waited");
+            };
+            (0..20).for_each(|_| ask());
+            let allocations = fewest(200, &mut ask);
+            assert_eq!((out[3] & 0xf, out[7]), (*rcode, *answers), "{name} {kind}");
+            assert_eq!(allocations, 0, "{name} {kind} over {transport:?}");
+        }
+    }
+
+    // The whole way, sockets and all.
+    let limits = transports::Limits::new(Bounds::default());
+    let mut fronts = Fronts::new(Workers::start(1).unwrap(), limits, Duration::from_secs(1));
+    let bound = fronts.bind(gateway.live().groups()).unwrap();
+    fronts.start(bound, &gateway);
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    udp.connect(server).unwrap();
+    udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut tcp = TcpStream::connect(server).unwrap();
+    tcp.set_nodelay(true).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut reply = [0u8; 4096];
+    for (name, kind, rcode, _) in QUESTIONS {
+        let wire = query(name, kind);
+        let mut datagram = || {
+            udp.send(&wire).unwrap();
+            udp.recv(&mut reply).unwrap();
+            assert_eq!(reply[3] & 0xf, *rcode);
+        };
+        (0..50).for_each(|_| datagram());
+        assert_eq!(fewest(100, &mut datagram), 0, "{name} {kind} over a UDP socket");
+        let framed = [&u16::try_from(wire.len()).unwrap().to_be_bytes()[..], &wire].concat();
+        let mut stream = || {
+            tcp.write_all(&framed).unwrap();
+            let mut len = [0; 2];
+            tcp.read_exact(&mut len).unwrap();
+            tcp.read_exact(&mut reply[..usize::from(u16::from_be_bytes(len))]).unwrap();
+            assert_eq!(reply[3] & 0xf, *rcode);
+        };
+        (0..50).for_each(|_| stream());
+        assert_eq!(fewest(100, &mut stream), 0, "{name} {kind} over a TCP connection");
+    }
+    runtime.block_on(fronts.drain());
+}
