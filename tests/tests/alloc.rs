@@ -62,8 +62,9 @@ cached.test:{port} {{
     prometheus 127.0.0.1:{metrics}
     cache 300
     loadbalance
-    template IN A {{
-        answer \"{{{{ .Name }}}} 300 IN A 198.51.100.7\"
+    hosts {{
+        198.51.100.7 hit.cached.test
+        ttl 300
     }}
 }}
 ",
