@@ -137,7 +137,7 @@ fn edns_is_answered_by_the_book() {
     let version =
         octets("1234 0100 0001 0000 0000 0001 0161 00 0001 0001 00 0029 04d0 0001 0000 0000");
     let reply = Reply::decode(exchange(gateway.address(), &version).unwrap(), Duration::ZERO);
-    assert_eq!(reply.rcode(), ResponseCode::BADVERS, "EDNS-03");
+    assert_eq!(u16::from(reply.rcode()), 16, "EDNS-03: BADVERS");
     let keepalive = gateway.ask(Query::from("a.test A").bufsize(1232).option(11, &[]));
     assert!(keepalive.option(11).is_none(), "KEEP-01: not over UDP");
     let keepalive = gateway.ask(Query::from("a.test A").bufsize(1232).option(11, &[]).tcp());
