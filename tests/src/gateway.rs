@@ -208,8 +208,8 @@ impl Gateway {
 
     /// The samples that it exports at `@PORT:name@`: name with labels, as written, to value.
     pub fn metrics(&self, name: &str) -> BTreeMap<String, f64> {
-        let (status, text) =
-            self.get(name, "/metrics").unwrap_or_else(|| panic!("no metrics:\n{}", self.output()));
+        let (status, text) = until(START, || self.get(name, "/metrics"))
+            .unwrap_or_else(|| panic!("no metrics:\n{}", self.output()));
         assert_eq!(status, 200, "{text}");
         let sample = |line: &str| {
             let (key, value) = line.rsplit_once(' ')?;
