@@ -31,6 +31,9 @@ const MULTICLUSTER: &str = "/apis/multicluster.x-k8s.io";
 /// The versions of ServiceImport that are understood, the best first.
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
+/// How much before its time a watch may end for no reason.
+const EARLY: Duration = Duration::from_secs(2);
+
 /// How long a watch must last to be taken for an established one.
 const SETTLED: Duration = Duration::from_secs(1);
 
@@ -121,6 +124,8 @@ pub(crate) struct Follower {
     selectors: String,
     /// Where a watch goes on; none before a list.
     pub(crate) version: Option<String>,
+    /// Whether the last watch ended in its time, so that the server is the one that it was.
+    timely: bool,
     /// The version that a list must at least have; empty if any will do.
     pub(crate) least: String,
     /// Whether a list must be the newest, since the server knows no more of `least`.
@@ -153,6 +158,7 @@ impl Follower {
             keep,
             selectors,
             version: None,
+            timely: false,
             least: String::new(),
             newest: false,
             initial: true,
@@ -180,8 +186,11 @@ impl Follower {
     /// Lists and watches once.
     async fn turn(&mut self) -> Result<(), End> {
         let path = self.path().await?;
+        let timely = std::mem::take(&mut self.timely);
         if self.version.is_none() && !(self.initial && self.common.initial.load(Relaxed)) {
             self.list(&path).await?;
+        } else if !timely {
+            self.compare(&path).await?;
         }
         self.watch(&path).await
     }
@@ -265,15 +274,49 @@ impl Follower {
 
     /// Lists the kind, from the server's watch cache unless a version asks for more.
     async fn list(&mut self, path: &str) -> Result<(), End> {
-        let timing = self.common.timing;
         let version = if self.least.is_empty() && !self.newest { "0" } else { &self.least };
         let query = format!("{path}?resourceVersion={version}{}", self.selectors);
-        let mut reply = self.get(&query, timing.list).await?;
+        let reply = self.get(&query, self.common.timing.list).await?;
         self.state(State::Listing);
+        self.common.apply(&Event::Restart(self.kind));
+        let version = self.read(reply, &mut |event| self.common.apply(event)).await?;
+        self.common.apply(&Event::Synced(self.kind));
+        self.common.store.hear(self.kind);
+        self.least.clone_from(&version);
+        self.version = Some(version);
+        self.progress();
+        Ok(())
+    }
+
+    /// Refuses to go on where the last watch ended if the server has not come so far: its data are an older copy then, and
+    /// it would say nothing of a watch from a version to come until it has caught up with that.
+    async fn compare(&self, path: &str) -> Result<(), End> {
+        let number = |version: &str| version.parse::<u64>().ok();
+        let Some(ours) = self.version.as_deref().and_then(number) else { return Ok(()) };
+        let reply = match self.get(&format!("{path}?limit=1"), self.common.timing.answer).await {
+            // Who may only watch is not kept from it.
+            Err(End::Forbidden(_)) => return Ok(()),
+            reply => reply?,
+        };
+        let theirs = self.read(reply, &mut |_| ()).await?;
+        match number(&theirs) {
+            Some(theirs) if theirs < ours => Err(End::Ahead(format!(
+                "the API server is at resource version {theirs}, older than {ours} that it told before; its data are taken as they are"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a list object by object and gives its resource version.
+    async fn read(
+        &self,
+        mut reply: Reply,
+        apply: &mut (dyn FnMut(&Event<'_>) + Send),
+    ) -> Result<String, End> {
+        let timing = self.common.timing;
         let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;
         let mut cutter = ListCutter::default();
         let mut found = None;
-        self.common.apply(&Event::Restart(self.kind));
         loop {
             let more = self
                 .piece(&mut reply, &mut decoder, Instant::now() + timing.quiet.max(timing.list))
@@ -282,44 +325,29 @@ impl Follower {
                 if more {
                     continue;
                 }
-                let writer = &self.common.writer;
-                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-                found = Some(
-                    stream::json_list(self.kind, decoder.bytes(), &mut |event| writer.apply(event))
-                        .map_err(broken)?,
-                );
-                break;
+                return stream::json_list(self.kind, decoder.bytes(), apply).map_err(broken);
             }
             let mut taken = 0;
-            let mut writer = self.common.writer.lock().unwrap_or_else(PoisonError::into_inner);
             while let Some((part, len)) = cutter.next(&decoder.bytes()[taken..]).map_err(broken)? {
                 match part {
                     Part::Version(version) => found = Some(version.into_owned()),
                     Part::Item(message) => {
                         let (object, _) =
                             crate::proto::object(self.kind, message, &self.keep).map_err(broken)?;
-                        writer.apply(&Event::Apply(object));
+                        apply(&Event::Apply(object));
                     }
                     Part::Other => {}
                 }
                 taken += len;
             }
-            drop(writer);
             decoder.consume(taken);
             if !more {
                 if !cutter.complete() || !decoder.bytes().is_empty() {
                     return Err(End::Stalled("the connection ended within a list".to_owned()));
                 }
-                break;
+                return found.ok_or_else(|| broken("a list without a resource version"));
             }
         }
-        let version = found.ok_or_else(|| broken("a list without a resource version"))?;
-        self.common.apply(&Event::Synced(self.kind));
-        self.common.store.hear(self.kind);
-        self.least.clone_from(&version);
-        self.version = Some(version);
-        self.progress();
-        Ok(())
     }
 
     /// Reads the next piece of a body into the decoder; says whether there may be more.
@@ -442,6 +470,7 @@ impl Follower {
         if initial {
             return Err(End::Stalled("the connection ended within the initial events".to_owned()));
         }
+        self.timely = start.elapsed() + EARLY >= length;
         // A watch that ends at once is counted as a failure, or the server would be asked in a tight loop.
         if start.elapsed() >= SETTLED {
             self.failures = 0;

@@ -5,11 +5,12 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -58,6 +59,8 @@ pub(super) struct Api {
     asked: Arc<Mutex<Vec<Asked>>>,
     /// Requests that wait for their header now, and the most there were.
     pub(super) open: Arc<(AtomicUsize, AtomicUsize)>,
+    /// The resource version that it has come to, which watchers ask for before they go on.
+    pub(super) newest: Arc<AtomicU64>,
 }
 
 impl Api {
@@ -77,6 +80,8 @@ impl Api {
         let address = listener.local_addr().unwrap();
         let (asked, open) = (Arc::new(Mutex::new(Vec::new())), Arc::default());
         let (log, script, count) = (Arc::clone(&asked), Arc::new(script), Arc::clone(&open));
+        let newest = Arc::new(AtomicU64::new(u64::MAX));
+        let version = Arc::clone(&newest);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(connection(
@@ -84,10 +89,11 @@ impl Api {
                     Arc::clone(&log),
                     Arc::clone(&script) as Arc<Script>,
                     Arc::clone(&count),
+                    Arc::clone(&version),
                 ));
             }
         });
-        Self { address, asked, open }
+        Self { address, asked, open, newest }
     }
 
     /// Gives the requests whose path holds this text.
@@ -108,6 +114,7 @@ async fn connection(
     log: Arc<Mutex<Vec<Asked>>>,
     script: Arc<Script>,
     open: Arc<(AtomicUsize, AtomicUsize)>,
+    newest: Arc<AtomicU64>,
 ) {
     let mut have = Vec::new();
     loop {
@@ -124,6 +131,15 @@ async fn connection(
         let header = String::from_utf8(have.drain(..end).collect()).unwrap();
         let path = header.split(' ').nth(1).unwrap().to_owned();
         let asked = Asked { header: header.to_ascii_lowercase(), path };
+        if asked.path.ends_with("?limit=1") {
+            let version = newest.load(SeqCst).to_string();
+            let list = json!({ "metadata": { "resourceVersion": version }, "items": [] });
+            open.0.fetch_add(1, SeqCst);
+            if respond(&mut stream, Answer::Whole(200, list.to_string()), &open.0).await.is_err() {
+                return;
+            }
+            continue;
+        }
         let before = {
             let mut log = log.lock().unwrap();
             let base = asked.path.split('?').next().unwrap().to_owned();

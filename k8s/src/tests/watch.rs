@@ -534,6 +534,20 @@ async fn imports_are_taken_up_when_they_are_defined_and_dropped_when_not() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_gone_back_to_older_data_is_believed() {
+    let api = services(|asked, before| match before {
+        0 => ends(vec![event("ADDED", "a", 7), bookmark(9, true)]),
+        // What a real server does with a watch from a version to come: nothing.
+        _ if asked.path.contains("&resourceVersion=") => stream(Vec::new()),
+        _ => stream(vec![event("ADDED", "b", 3), bookmark(4, true)]),
+    })
+    .await;
+    api.newest.store(4, SeqCst);
+    let (set, _ear) = follow(&config(&api));
+    until("the older data", || names(&set) == "b").await;
+}
+
+#[tokio::test]
 async fn a_busy_server_is_given_the_time_that_it_asks_for() {
     let api = services(|_, before| match before {
         0 => status(429, "TooManyRequests", "slow down"),
