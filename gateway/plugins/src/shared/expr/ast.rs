@@ -38,8 +38,14 @@ pub(super) enum Ast {
     Positive(Box<Node>),
     /// `a + b` and the like.
     Binary(Binary, Box<Node>, Box<Node>),
-    /// `a ? b : c`.
-    Choice(Box<Node>, Box<Node>, Box<Node>),
+    /// `a || b || c`.
+    Any(Vec<Node>),
+    /// `a && b && c`.
+    All(Vec<Node>),
+    /// `a < b <= c`, which is `a < b && b <= c`; and where each sign stands.
+    Order(Box<Node>, Vec<(Order, usize, Node)>),
+    /// `a ? b : c`, or `a ?: c`, which is the first if that is true.
+    Choice(Box<Node>, Option<Box<Node>>, Box<Node>),
     /// `a.b`, `a[b]`; whether `nil` has all members.
     Member { of: Box<Node>, key: Box<Node>, optional: bool },
     /// `a[b:c]`.
@@ -54,17 +60,33 @@ pub(super) enum Ast {
     Sequence(Box<Node>, Box<Node>),
 }
 
-/// An operator between two values.
+/// An operator between values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binary {
+pub(super) enum Operator {
+    /// `||`.
     Or,
+    /// `&&`.
     And,
-    Equal,
-    Unequal,
+    /// A comparison, of which several may follow one another.
+    Order(Order),
+    /// One between two values.
+    Binary(Binary),
+}
+
+/// Which of two values is larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
     Less,
     LessEqual,
     Greater,
     GreaterEqual,
+}
+
+/// An operator between two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binary {
+    Equal,
+    Unequal,
     In,
     Matches,
     Contains,
@@ -80,72 +102,49 @@ pub(super) enum Binary {
     Coalesce,
 }
 
-impl Binary {
+/// The operators by their signs and words, with their strength, and whether they group from the right.
+const OPERATORS: [(&str, Operator, u16, bool); 24] = [
+    ("||", Operator::Or, 10, false),
+    ("or", Operator::Or, 10, false),
+    ("&&", Operator::And, 15, false),
+    ("and", Operator::And, 15, false),
+    ("==", Operator::Binary(Binary::Equal), 20, false),
+    ("!=", Operator::Binary(Binary::Unequal), 20, false),
+    ("<", Operator::Order(Order::Less), 20, false),
+    ("<=", Operator::Order(Order::LessEqual), 20, false),
+    (">", Operator::Order(Order::Greater), 20, false),
+    (">=", Operator::Order(Order::GreaterEqual), 20, false),
+    ("in", Operator::Binary(Binary::In), 20, false),
+    ("matches", Operator::Binary(Binary::Matches), 20, false),
+    ("contains", Operator::Binary(Binary::Contains), 20, false),
+    ("startsWith", Operator::Binary(Binary::StartsWith), 20, false),
+    ("endsWith", Operator::Binary(Binary::EndsWith), 20, false),
+    ("..", Operator::Binary(Binary::Range), 25, false),
+    ("+", Operator::Binary(Binary::Add), 30, false),
+    ("-", Operator::Binary(Binary::Subtract), 30, false),
+    ("*", Operator::Binary(Binary::Multiply), 60, false),
+    ("/", Operator::Binary(Binary::Divide), 60, false),
+    ("%", Operator::Binary(Binary::Modulo), 60, false),
+    ("**", Operator::Binary(Binary::Power), 100, true),
+    ("^", Operator::Binary(Binary::Power), 100, true),
+    ("??", Operator::Binary(Binary::Coalesce), 500, false),
+];
+
+impl Operator {
     /// The operator of a sign or word, with its strength, and whether it groups from the right.
     pub(super) fn of(text: &str) -> Option<(Self, u16, bool)> {
-        Some(match text {
-            "or" | "||" => (Self::Or, 10, false),
-            "and" | "&&" => (Self::And, 15, false),
-            "==" => (Self::Equal, 20, false),
-            "!=" => (Self::Unequal, 20, false),
-            "<" => (Self::Less, 20, false),
-            "<=" => (Self::LessEqual, 20, false),
-            ">" => (Self::Greater, 20, false),
-            ">=" => (Self::GreaterEqual, 20, false),
-            "in" => (Self::In, 20, false),
-            "matches" => (Self::Matches, 20, false),
-            "contains" => (Self::Contains, 20, false),
-            "startsWith" => (Self::StartsWith, 20, false),
-            "endsWith" => (Self::EndsWith, 20, false),
-            ".." => (Self::Range, 25, false),
-            "+" => (Self::Add, 30, false),
-            "-" => (Self::Subtract, 30, false),
-            "*" => (Self::Multiply, 60, false),
-            "/" => (Self::Divide, 60, false),
-            "%" => (Self::Modulo, 60, false),
-            "**" | "^" => (Self::Power, 100, true),
-            "??" => (Self::Coalesce, 500, false),
-            _ => return None,
-        })
+        let found = OPERATORS.iter().find(|(own, ..)| *own == text);
+        found.map(|(_, operator, strength, from_right)| (*operator, *strength, *from_right))
     }
 
     /// As it is written.
     pub(super) fn sign(self) -> &'static str {
-        match self {
-            Self::Or => "||",
-            Self::And => "&&",
-            Self::Equal => "==",
-            Self::Unequal => "!=",
-            Self::Less => "<",
-            Self::LessEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterEqual => ">=",
-            Self::In => "in",
-            Self::Matches => "matches",
-            Self::Contains => "contains",
-            Self::StartsWith => "startsWith",
-            Self::EndsWith => "endsWith",
-            Self::Range => "..",
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::Modulo => "%",
-            Self::Power => "**",
-            Self::Coalesce => "??",
-        }
-    }
-
-    /// Whether it says which of two is larger: `a < b < c` means both.
-    pub(super) fn is_order(self) -> bool {
-        matches!(self, Self::Less | Self::LessEqual | Self::Greater | Self::GreaterEqual)
+        OPERATORS.iter().find(|(_, own, ..)| *own == self).map_or("", |(sign, ..)| sign)
     }
 
     /// Whether `not` may stand before it.
     pub(super) fn is_negatable(self) -> bool {
-        matches!(
-            self,
-            Self::In | Self::Matches | Self::Contains | Self::StartsWith | Self::EndsWith
-        )
+        use Binary::{Contains, EndsWith, In, Matches, StartsWith};
+        matches!(self, Self::Binary(In | Matches | Contains | StartsWith | EndsWith))
     }
 }

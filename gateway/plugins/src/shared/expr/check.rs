@@ -2,7 +2,7 @@
 
 use config::value::{Network, known};
 
-use super::ast::{Ast, Binary, Node};
+use super::ast::{Ast, Binary, Node, Operator, Order};
 use super::builtins::{BUILTINS, Builtin, Gives, Takes};
 use super::facts::{FACTS, Fact};
 use super::loops::{LOOPS, Loop};
@@ -90,14 +90,18 @@ impl Checker<'_> {
                 let (op, kind) = self.number(inner)?;
                 (Op::Positive(Box::new(op)), kind)
             }
+            Ast::Any(all) => (Op::Or(self.conditions(all)?), Type::Bool),
+            Ast::All(all) => (Op::And(self.conditions(all)?), Type::Bool),
+            Ast::Order(first, rest) => return self.order(first, rest),
             Ast::Binary(operator, left, right) => return self.binary(*operator, left, right, at),
             Ast::Choice(condition, then, otherwise) => {
-                let condition = self.wanted(condition, &Type::Bool)?;
-                let ((then, kind), (otherwise, other)) = (self.node(then)?, self.node(otherwise)?);
-                (
-                    Op::Choice(Box::new(condition), Box::new(then), Box::new(otherwise)),
-                    kind.either(&other),
-                )
+                let condition = Box::new(self.wanted(condition, &Type::Bool)?);
+                let (then, kind) = match then {
+                    Some(then) => self.node(then).map(|(op, kind)| (Some(Box::new(op)), kind))?,
+                    None => (None, Type::Bool),
+                };
+                let (otherwise, other) = self.node(otherwise)?;
+                (Op::Choice(condition, then, Box::new(otherwise)), kind.either(&other))
             }
             Ast::Member { of, key, optional } => return self.member(of, key, *optional),
             Ast::Slice { of, from, to } => {
@@ -202,6 +206,34 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks nodes whose values must be true or false.
+    fn conditions(&mut self, all: &[Node]) -> Result<Vec<Op>, BadExpression> {
+        all.iter().map(|node| self.wanted(node, &Type::Bool)).collect()
+    }
+
+    /// Checks comparisons.
+    fn order(&mut self, first: &Node, rest: &[(Order, usize, Node)]) -> Checked {
+        use std::cmp::Ordering::{Equal, Greater, Less};
+        let (first, mut before) = self.node(first)?;
+        let mut ops = Vec::new();
+        for (order, at, node) in rest {
+            let (op, kind) = self.node(node)?;
+            let numbers = before.may_be_number() && kind.may_be_number();
+            if !numbers && !(before.may_be(&Type::Str) && kind.may_be(&Type::Str)) {
+                return Err(mismatch(Operator::Order(*order), &before, &kind, *at));
+            }
+            let holds = match order {
+                Order::Less => [Less, Less],
+                Order::LessEqual => [Less, Equal],
+                Order::Greater => [Greater, Greater],
+                Order::GreaterEqual => [Greater, Equal],
+            };
+            ops.push((holds, op));
+            before = kind;
+        }
+        Ok((Op::Order(Box::new(first), ops), Type::Bool))
+    }
+
     /// Checks an operator between two values.
     fn binary(&mut self, operator: Binary, left: &Node, right: &Node, at: usize) -> Checked {
         let (a, a_kind) = self.node(left)?;
@@ -218,7 +250,7 @@ impl Checker<'_> {
                 ops.push(op);
             }
             if let Some(kind) = members.filter(|kind| !a_kind.may_equal(kind)) {
-                return Err(mismatch(operator, &a_kind, &kind, at));
+                return Err(mismatch(Operator::Binary(operator), &a_kind, &kind, at));
             }
             return Ok((Op::OneOf(Box::new(a), ops), Type::Bool));
         }
@@ -226,13 +258,8 @@ impl Checker<'_> {
         let both = |kind: &Type| a_kind.may_be(kind) && b_kind.may_be(kind);
         let numbers = a_kind.may_be_number() && b_kind.may_be_number();
         let fits = match operator {
-            Binary::Or | Binary::And => both(&Type::Bool),
             Binary::Equal | Binary::Unequal => a_kind.may_equal(&b_kind),
-            Binary::Less
-            | Binary::LessEqual
-            | Binary::Greater
-            | Binary::GreaterEqual
-            | Binary::Add => numbers || both(&Type::Str),
+            Binary::Add => numbers || both(&Type::Str),
             Binary::In => match &b_kind {
                 Type::Any => true,
                 Type::Array(of) => a_kind.may_equal(of),
@@ -247,7 +274,7 @@ impl Checker<'_> {
             Binary::Coalesce => true,
         };
         if !fits {
-            return Err(mismatch(operator, &a_kind, &b_kind, at));
+            return Err(mismatch(Operator::Binary(operator), &a_kind, &b_kind, at));
         }
         let is_int = a_kind == Type::Int && b_kind == Type::Int;
         let number = match (&a_kind, &b_kind) {
@@ -257,13 +284,8 @@ impl Checker<'_> {
         };
         let (a, b) = (Box::new(a), Box::new(b));
         Ok(match operator {
-            Binary::Or => (Op::Or(a, b), Type::Bool),
-            Binary::And => (Op::And(a, b), Type::Bool),
             Binary::Equal => (Op::Equal(a, b, true), Type::Bool),
             Binary::Unequal => (Op::Equal(a, b, false), Type::Bool),
-            Binary::Less | Binary::LessEqual | Binary::Greater | Binary::GreaterEqual => {
-                (order(operator, a, b), Type::Bool)
-            }
             Binary::In => (Op::In(a, b), Type::Bool),
             Binary::Matches => match *b {
                 Op::Str(pattern) => {
@@ -489,20 +511,8 @@ impl Checker<'_> {
     }
 }
 
-/// The step of a comparison.
-fn order(operator: Binary, a: Box<Op>, b: Box<Op>) -> Op {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    let holds = match operator {
-        Binary::Less => [Less, Less],
-        Binary::LessEqual => [Less, Equal],
-        Binary::Greater => [Greater, Greater],
-        _ => [Greater, Equal],
-    };
-    Op::Order(a, b, holds)
-}
-
 /// Two types that do not go together.
-fn mismatch(operator: Binary, a: &Type, b: &Type, at: usize) -> BadExpression {
+fn mismatch(operator: Operator, a: &Type, b: &Type, at: usize) -> BadExpression {
     BadExpression::new(
         at,
         format!("'{}' does not go between the types {a} and {b}", operator.sign()),

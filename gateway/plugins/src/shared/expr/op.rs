@@ -38,13 +38,13 @@ pub(super) enum Op {
     Not(Box<Self>),
     Negative(Box<Self>),
     Positive(Box<Self>),
-    Or(Box<Self>, Box<Self>),
-    And(Box<Self>, Box<Self>),
+    Or(Vec<Self>),
+    And(Vec<Self>),
     Coalesce(Box<Self>, Box<Self>),
     /// Equal, or not.
     Equal(Box<Self>, Box<Self>, bool),
-    /// The first is so, or so, compared with the second.
-    Order(Box<Self>, Box<Self>, [Ordering; 2]),
+    /// Each is so, or so, compared with the next.
+    Order(Box<Self>, Vec<([Ordering; 2], Self)>),
     In(Box<Self>, Box<Self>),
     /// One of a list that need not be made.
     OneOf(Box<Self>, Vec<Self>),
@@ -54,7 +54,7 @@ pub(super) enum Op {
     Range(Box<Self>, Box<Self>),
     Add(Box<Self>, Box<Self>),
     Calculate(Calculate, Box<Self>, Box<Self>),
-    Choice(Box<Self>, Box<Self>, Box<Self>),
+    Choice(Box<Self>, Option<Box<Self>>, Box<Self>),
     Member {
         of: Box<Self>,
         key: Box<Self>,

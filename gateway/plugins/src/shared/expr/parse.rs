@@ -1,11 +1,15 @@
 //! From tokens to a tree, by strength of the operators.
 
 use super::BadExpression;
-use super::ast::{Ast, Binary, Node};
+use super::ast::{Ast, Node, Operator};
 use super::lex::{Kind, Token, lex};
 
 /// How deep expressions may be nested: the tree is walked by recursion.
 const MAX_DEPTH: usize = 100;
+
+/// How many operators, members or pipes may follow one another: each is a level of the tree too. Of `and`, `or` and
+/// comparisons there may be any number.
+const MAX_CHAIN: usize = 200;
 
 /// The strength of `not`.
 const NOT: u16 = 50;
@@ -92,6 +96,11 @@ impl Parser {
         BadExpression::new(token.at, what)
     }
 
+    /// Says that the tree would become too deep.
+    fn too_deep(&self) -> BadExpression {
+        BadExpression::new(self.peek().at, "the expression is nested too deeply")
+    }
+
     /// Expressions with semicolons between; the last is the value.
     fn sequence(&mut self) -> Result<Node, BadExpression> {
         self.deeper(|parser| {
@@ -127,7 +136,7 @@ impl Parser {
         read: impl FnOnce(&mut Self) -> Result<Node, BadExpression>,
     ) -> Result<Node, BadExpression> {
         if self.depth == MAX_DEPTH {
-            return Err(BadExpression::new(self.peek().at, "the expression is nested too deeply"));
+            return Err(self.too_deep());
         }
         self.depth += 1;
         let node = read(self);
@@ -146,7 +155,10 @@ impl Parser {
             return self.branches();
         }
         let mut left = self.prefixed()?;
-        loop {
+        for grown in 0.. {
+            if grown == MAX_CHAIN {
+                return Err(self.too_deep());
+            }
             if least == 0 && self.sees("|") {
                 left = self.pipe(left)?;
                 continue;
@@ -161,12 +173,21 @@ impl Parser {
             if negated {
                 self.next();
             }
-            let at = self.next().at;
+            let at = self.peek().at;
+            let operator = match operator {
+                Operator::Or | Operator::And => {
+                    left = self.several(left, operator, strength)?;
+                    continue;
+                }
+                Operator::Order(_) => {
+                    left = self.ordered(left)?;
+                    continue;
+                }
+                Operator::Binary(operator) => operator,
+            };
+            self.next();
             let right = self.expression(if from_right { strength } else { strength + 1 })?;
             left = Node { kind: Ast::Binary(operator, Box::new(left), Box::new(right)), at };
-            if operator.is_order() {
-                left = self.chained(left)?;
-            }
             if negated {
                 left = Node { kind: Ast::Not(Box::new(left)), at };
             }
@@ -175,29 +196,40 @@ impl Parser {
     }
 
     /// The operator so many tokens further.
-    fn operator(&self, ahead: usize) -> Option<(Binary, u16, bool)> {
+    fn operator(&self, ahead: usize) -> Option<(Operator, u16, bool)> {
         match &self.tokens.get(self.at + ahead)?.kind {
-            Kind::Sign(sign) => Binary::of(sign),
-            Kind::Word(word) => Binary::of(word),
+            Kind::Sign(sign) => Operator::of(sign),
+            Kind::Word(word) => Operator::of(word),
             _ => None,
         }
     }
 
-    /// `a < b < c`, of which the first comparison is read.
-    fn chained(&mut self, mut left: Node) -> Result<Node, BadExpression> {
-        let Ast::Binary(_, _, middle) = &left.kind else { return Ok(left) };
-        let mut middle = middle.clone();
-        while let Some((operator, strength, _)) =
-            self.operator(0).filter(|(operator, ..)| operator.is_order())
-        {
-            let at = self.next().at;
-            let right = Box::new(self.expression(strength + 1)?);
-            let kind = Ast::Binary(operator, middle, right.clone());
-            let second = Box::new(Node { kind, at });
-            left = Node { kind: Ast::Binary(Binary::And, Box::new(left), second), at };
-            middle = right;
+    /// `a || b || c` or the same with `&&`, of which the first is read.
+    fn several(
+        &mut self,
+        first: Node,
+        operator: Operator,
+        strength: u16,
+    ) -> Result<Node, BadExpression> {
+        let at = self.peek().at;
+        let mut all = vec![first];
+        while self.operator(0).is_some_and(|(own, ..)| own == operator) {
+            self.next();
+            all.push(self.expression(strength + 1)?);
         }
-        Ok(left)
+        let kind = if operator == Operator::Or { Ast::Any(all) } else { Ast::All(all) };
+        Ok(Node { kind, at })
+    }
+
+    /// `a < b < c`, of which the first is read.
+    fn ordered(&mut self, first: Node) -> Result<Node, BadExpression> {
+        let at = self.peek().at;
+        let mut rest = Vec::new();
+        while let Some((Operator::Order(order), strength, _)) = self.operator(0) {
+            let at = self.next().at;
+            rest.push((order, at, self.expression(strength + 1)?));
+        }
+        Ok(Node { kind: Ast::Order(Box::new(first), rest), at })
     }
 
     /// `a | f(b)`, which is `f(a, b)`.
@@ -215,12 +247,8 @@ impl Parser {
     fn choice(&mut self, condition: Node) -> Result<Node, BadExpression> {
         let at = self.peek().at;
         if self.takes("?:") {
-            let otherwise = self.expression(0)?;
-            let same = Box::new(condition.clone());
-            return Ok(Node {
-                kind: Ast::Choice(Box::new(condition), same, Box::new(otherwise)),
-                at,
-            });
+            let otherwise = Box::new(self.expression(0)?);
+            return Ok(Node { kind: Ast::Choice(Box::new(condition), None, otherwise), at });
         }
         if !self.takes("?") {
             return Ok(condition);
@@ -228,7 +256,10 @@ impl Parser {
         let then = self.expression(0)?;
         self.must(":")?;
         let otherwise = self.expression(0)?;
-        Ok(Node { kind: Ast::Choice(Box::new(condition), Box::new(then), Box::new(otherwise)), at })
+        Ok(Node {
+            kind: Ast::Choice(Box::new(condition), Some(Box::new(then)), Box::new(otherwise)),
+            at,
+        })
     }
 
     /// `if a { b } else { c }`.
@@ -247,7 +278,7 @@ impl Parser {
             self.must("}")?;
             node
         };
-        Ok(Node { kind: Ast::Choice(condition, then, Box::new(otherwise)), at })
+        Ok(Node { kind: Ast::Choice(condition, Some(then), Box::new(otherwise)), at })
     }
 
     /// A value with the signs before it.
@@ -282,7 +313,7 @@ impl Parser {
                 "false" => Ast::Bool(false),
                 "nil" => Ast::Nil,
                 "let" | "if" | "else" => return Err(wrong),
-                name if Binary::of(name).is_some() => return Err(wrong),
+                name if Operator::of(name).is_some() => return Err(wrong),
                 _ if self.sees("(") => return self.call(word, at, Vec::new()),
                 _ => Ast::Name(word),
             },
@@ -315,7 +346,7 @@ impl Parser {
 
     /// What is taken of a value: members, elements, slices.
     fn members(&mut self, mut node: Node) -> Result<Node, BadExpression> {
-        loop {
+        for _ in 0..MAX_CHAIN {
             let at = self.peek().at;
             let optional = self.sees("?.");
             if self.takes(".") || self.takes("?.") {
@@ -342,6 +373,7 @@ impl Parser {
                 return Ok(node);
             }
         }
+        Err(self.too_deep())
     }
 
     /// `a[b]` or `a[b:c]`, whose bracket is taken.

@@ -116,27 +116,47 @@ impl<'a> Run<'a> {
                 number @ (Value::Int(_) | Value::Float(_)) => number,
                 other => return Err(unfit("a number", &other)),
             },
-            Op::Or(a, b) => Value::Bool(self.bool(a)? || self.bool(b)?),
-            Op::And(a, b) => Value::Bool(self.bool(a)? && self.bool(b)?),
+            Op::Or(all) => {
+                for op in all {
+                    if self.bool(op)? {
+                        return Ok(Value::Bool(true));
+                    }
+                }
+                Value::Bool(false)
+            }
+            Op::And(all) => {
+                for op in all {
+                    if !self.bool(op)? {
+                        return Ok(Value::Bool(false));
+                    }
+                }
+                Value::Bool(true)
+            }
             Op::Coalesce(a, b) => match self.op(a)? {
                 Value::Nil => self.op(b)?,
                 value => value,
             },
             Op::Equal(a, b, equal) => Value::Bool((self.op(a)? == self.op(b)?) == *equal),
-            Op::Order(a, b, holds) => {
-                let (a, b) = (self.op(a)?, self.op(b)?);
-                match a.order(&b) {
-                    Some(order) => Value::Bool(holds.contains(&order)),
-                    // Nothing compares with what is no number.
-                    None if a.as_float().is_some() && b.as_float().is_some() => Value::Bool(false),
-                    None => {
+            Op::Order(first, rest) => {
+                let mut a = self.op(first)?;
+                for (holds, b) in rest {
+                    let b = self.op(b)?;
+                    // What is no number compares with nothing.
+                    let compared =
+                        a.order(&b).is_some() || (a.as_float().is_some() && b.as_float().is_some());
+                    if !compared {
                         return Err(Fail::new(format!(
                             "{} and {} are not compared",
                             a.kind(),
                             b.kind()
                         )));
                     }
+                    if !a.order(&b).is_some_and(|order| holds.contains(&order)) {
+                        return Ok(Value::Bool(false));
+                    }
+                    a = b;
                 }
+                Value::Bool(true)
             }
             Op::In(a, b) => {
                 let (a, b) = (self.op(a)?, self.op(b)?);
@@ -193,13 +213,11 @@ impl<'a> Run<'a> {
                 let (a, b) = (self.op(a)?, self.op(b)?);
                 calculate(*kind, &a, &b)?
             }
-            Op::Choice(condition, then, otherwise) => {
-                if self.bool(condition)? {
-                    self.op(then)?
-                } else {
-                    self.op(otherwise)?
-                }
-            }
+            Op::Choice(condition, then, otherwise) => match (self.bool(condition)?, then) {
+                (true, Some(then)) => self.op(then)?,
+                (true, None) => Value::Bool(true),
+                (false, _) => self.op(otherwise)?,
+            },
             Op::Member { of, key, optional } => {
                 let of = self.op(of)?;
                 if matches!(of, Value::Nil) && *optional {

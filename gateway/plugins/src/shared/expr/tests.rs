@@ -289,7 +289,7 @@ fn what_cannot_be_is_refused_at_its_place() {
         ),
         ("type() == 1", "refused at 7: '==' does not go between the types string and int"),
         ("type() in [1, 2]", "refused at 7: 'in' does not go between the types string and int"),
-        ("1 && true", "refused at 2: '&&' does not go between the types int and bool"),
+        ("1 && true", "refused at 0: a bool is needed, this is of type int"),
         ("'a' < 1", "refused at 4: '<' does not go between the types string and int"),
         ("[1] + [2]", "refused at 4: '+' does not go between the types []int and []int"),
         ("1 in nil", "refused at 2: 'in' does not go between the types int and nil"),
@@ -317,6 +317,23 @@ fn what_cannot_be_is_refused_at_its_place() {
     ] {
         assert_eq!(value(text), wrong, "{text}");
     }
+    for (part, between) in
+        [("incidr(client_ip(), '198.51.100.0/24')", " || "), ("true", " and "), ("1", " <= ")]
+    {
+        let long = vec![part; 5000].join(between);
+        assert!(!value(&long).starts_with("refused"), "{between}");
+    }
+    for (part, between) in
+        [("1", " + "), ("1", " ** "), ("true", " == "), ("any", "."), ("any", " ?? ")]
+    {
+        let long = vec![part; 5000].join(between);
+        assert!(value(&long).ends_with("the expression is nested too deeply"), "{between}");
+    }
+    for open in ["(true ?: ", "(1 < ", "[", "if true {", "let a = (", "-", "any["] {
+        assert!(value(&open.repeat(5000)).contains("too deeply"), "{open}");
+    }
+    let piped = format!("'a'{}", " | upper()".repeat(5000));
+    assert!(value(&piped).ends_with("the expression is nested too deeply"));
     let deep = format!("{}1{}", "(".repeat(200), ")".repeat(200));
     assert!(value(&deep).ends_with("the expression is nested too deeply"));
     assert!(value(&"not ".repeat(5000)).ends_with("the expression is nested too deeply"));
