@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod address;
+mod called;
 mod copy;
 mod handler;
 mod lookup;

@@ -60,11 +60,16 @@ pub(super) fn share(
             .map_err(|_| place.name.wrong("can only be started inside a runtime"))?;
         let figures = Figures::new(&watch.source);
         let watches = WatchSet::start(&watch, Arc::new(figures), &runtime);
-        Ok(Arc::new(Source { watches, told: AtomicBool::new(false) }))
+        Ok(Arc::new(Source::new(watches)))
     })
 }
 
 impl Source {
+    /// A source of these watches.
+    pub(super) fn new(watches: Arc<WatchSet>) -> Self {
+        Self { watches, told: AtomicBool::new(false) }
+    }
+
     /// The store.
     pub(super) fn store(&self) -> &Store {
         self.watches.store()

@@ -7,6 +7,7 @@ mod reverse;
 mod service;
 mod sets;
 mod settings;
+mod start;
 mod unsynced;
 mod zones;
 
@@ -41,6 +42,7 @@ static KUBERNETES: Descriptor = Descriptor { name: "kubernetes", readme: "", set
 /// A chain with all that the tests need.
 pub(crate) static CHAIN: &[&Descriptor] = &[
     &crate::metadata::PLUGIN,
+    &crate::bind::PLUGIN,
     &crate::autopath::PLUGIN,
     &crate::transfer::PLUGIN,
     &KUBERNETES,

@@ -196,3 +196,46 @@ fn the_zone_says_its_servers_its_version_and_its_serial() {
         ],
     );
 }
+
+#[test]
+fn a_server_that_a_service_selects_is_called_by_it() {
+    let block =
+        |ip: &str| format!("cluster.local {{\n bind {ip}\n kubernetes {{\n manifests .\n }}\n}}\n");
+    let endpoint = bench(NET, &block("172.16.1.1"));
+    table(
+        &endpoint,
+        &[
+            (
+                "cluster.local NS",
+                "NOERROR aa rd | cluster.local. 5 NS web.shop.svc.cluster.local.; \
+             cluster.local. 5 NS h0.head.shop.svc.cluster.local. |  | \
+             web.shop.svc.cluster.local. 5 A 10.96.10.10; web.shop.svc.cluster.local. 5 AAAA fd00:10:96::a11; \
+             h0.head.shop.svc.cluster.local. 5 A 172.16.1.1",
+            ),
+            (
+                "ns.dns.cluster.local AAAA",
+                "NOERROR aa rd | ns.dns.cluster.local. 5 AAAA fd00:10:96::a11",
+            ),
+        ],
+    );
+    let host = bench(NET, &block("198.51.100.7"));
+    table(
+        &host,
+        &[
+            (
+                "cluster.local NS",
+                "NOERROR aa rd | cluster.local. 5 NS ns.dns.cluster.local. |  | ns.dns.cluster.local. 5 A 198.51.100.7",
+            ),
+            ("ns.dns.cluster.local", "NOERROR aa rd | ns.dns.cluster.local. 5 A 198.51.100.7"),
+            ("ns.dns.cluster.local AAAA", "NOERROR aa rd |  | SOA(cluster.local. 5)"),
+        ],
+    );
+    let nobody = bench(NET, &block("127.0.0.1"));
+    table(
+        &nobody,
+        &[
+            ("cluster.local NS", "NOERROR aa rd | cluster.local. 5 NS ns.dns.cluster.local."),
+            ("ns.dns.cluster.local", "NOERROR aa rd |  | SOA(cluster.local. 5)"),
+        ],
+    );
+}
