@@ -219,7 +219,8 @@ impl Checker<'_> {
         for (order, at, node) in rest {
             let (op, kind) = self.node(node)?;
             let numbers = before.may_be_number() && kind.may_be_number();
-            if !numbers && !(before.may_be(&Type::Str) && kind.may_be(&Type::Str)) {
+            let strings = before.may_be(&Type::Str) && kind.may_be(&Type::Str);
+            if !numbers && !strings {
                 return Err(mismatch(Operator::Order(*order), &before, &kind, *at));
             }
             let holds = match order {
