@@ -524,6 +524,7 @@ impl Exchange {
         self.stream = None;
         self.forks.clear();
         self.frames[0].wraps.clear();
+        self.put_all_back();
         self.frames[0].answer.clear();
     }
 

@@ -65,6 +65,17 @@ impl Exchange {
         Some((&mut frame.request, &mut frame.answer, frame.kept.last()?))
     }
 
+    /// Puts the client's request back that was kept first, when there is nobody left to do so.
+    pub(crate) fn put_all_back(&mut self) {
+        let Some(frame) = self.frames.first_mut() else { return };
+        if frame.kept.len > 0
+            && let Some(first) = frame.kept.slots.first_mut()
+        {
+            std::mem::swap(&mut frame.request, &mut first.request);
+        }
+        frame.kept.clear();
+    }
+
     /// Puts the request back that was kept last.
     pub fn put_back(&mut self) {
         let frame = self.top_mut();

@@ -280,6 +280,12 @@ fn requests_that_were_kept_come_back_in_reverse_order() {
     }
     let want = "NOERROR rd | real.test. 30 A 198.51.100.1; real.test. 1 A 198.51.100.2; cut.real.test. 1 A 198.51.100.2";
     assert_eq!(bench.now("cut.real.test"), want);
+    // After a panic, and after too many steps, nobody is called on the way up.
+    for name in ["cut.cut.panic.test.", "cut.cut.spin.test."] {
+        let mut x = bench.exchange(name);
+        assert_eq!(crate::testing::show(&bench.serve(&mut x)), "SERVFAIL rd");
+        assert_eq!(x.request().name.to_string(), name);
+    }
 }
 
 #[tokio::test(start_paused = true)]
