@@ -38,7 +38,8 @@ pub struct Query {
 impl Query {
     /// Makes a query with the RD flag and without EDNS, over UDP.
     pub fn new(name: &str, rtype: RecordType) -> Self {
-        let name = Name::from_str(&format!("{}.", name.trim_end_matches('.')))
+        // Not by `from_str`, which makes letters small.
+        let name = Name::from_ascii(format!("{}.", name.trim_end_matches('.')))
             .unwrap_or_else(|e| panic!("{name:?}: {e}"));
         let mut message = Message::query();
         message.metadata.recursion_desired = true;

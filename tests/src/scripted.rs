@@ -94,7 +94,7 @@ pub fn asked(query: &Message) -> String {
 pub fn record(text: &str) -> Record {
     let mut words = text.splitn(4, ' ');
     let mut word = || words.next().unwrap_or_else(|| panic!("{text:?} is no record"));
-    let name = Name::from_str(word()).unwrap_or_else(|e| panic!("{text:?}: {e}"));
+    let name = Name::from_ascii(word()).unwrap_or_else(|e| panic!("{text:?}: {e}"));
     let ttl = word().parse().unwrap_or_else(|e| panic!("{text:?}: {e}"));
     let rtype = RecordType::from_str(word()).unwrap_or_else(|e| panic!("{text:?}: {e}"));
     let data = RData::try_from_str(rtype, word()).unwrap_or_else(|e| panic!("{text:?}: {e}"));
