@@ -46,6 +46,8 @@ const CONNECT: Duration = Duration::from_millis(2500);
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 /// How long a program that failed to renew credentials is left alone, in seconds.
 const RENEWAL: u64 = 10;
+/// How long credentials that can not be had are not tried for again.
+const PAUSE: Duration = Duration::from_secs(2);
 /// Bytes of an error's body that are read.
 const ERROR_BODY: usize = 64 << 10;
 /// What is accepted: protobuf, or JSON from servers that know no other.
@@ -53,6 +55,15 @@ const PROTOBUF: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json");
 /// What is accepted of discovery and custom resources, which have no protobuf that is read here.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The session in use, and why there is none.
+#[derive(Debug, Default)]
+struct Slot {
+    /// The last one that could be made.
+    session: Option<Arc<Session>>,
+    /// When and why the last try failed.
+    refused: Option<(Instant, Refusal)>,
+}
 
 /// Why there is no connection, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +99,7 @@ pub(crate) struct Connection {
     /// Is told of requests.
     probe: Arc<dyn Probe>,
     /// The session that requests use.
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Slot>,
     /// The number of the last session made.
     last: AtomicU64,
     /// Sessions up to this number are not to be used for further requests.
@@ -281,7 +292,7 @@ impl Connection {
             agent: HeaderValue::try_from(&config.agent)
                 .unwrap_or(HeaderValue::from_static("Causeway")),
             probe: Arc::clone(probe),
-            session: Mutex::new(None),
+            session: Mutex::default(),
             last: AtomicU64::new(0),
             stale: AtomicU64::new(0),
             said: Lock::new(Vec::new()),
@@ -349,29 +360,41 @@ impl Connection {
     async fn session(&self) -> Result<Arc<Session>, Failure> {
         let mut slot = self.session.lock().await;
         let now = unix_time().0;
-        let trusted = slot.clone().filter(|session| session.number > self.stale.load(Relaxed));
+        let trusted =
+            slot.session.clone().filter(|session| session.number > self.stale.load(Relaxed));
         if let Some(session) = &trusted
             && session.until.as_ref().is_none_or(|(renew, _)| now < renew.load(Relaxed))
         {
             return Ok(Arc::clone(session));
         }
+        // What the program issued before is good until its end.
+        let trusted = trusted.filter(|session| session.until.as_ref().is_some_and(|u| now < u.1));
+        // All kinds share a try that failed, so that a program is not run for each of them.
+        if trusted.is_none()
+            && let Some((at, refusal)) = &slot.refused
+            && at.elapsed() < PAUSE
+        {
+            return Err(refusal.clone().into());
+        }
         let number = self.last.fetch_add(1, Relaxed) + 1;
         match Session::new(&self.source, number).await {
             Ok(session) => {
                 let session = Arc::new(session);
-                *slot = Some(Arc::clone(&session));
+                *slot = Slot { session: Some(Arc::clone(&session)), refused: None };
                 Ok(session)
             }
             Err(refusal) => match trusted {
-                // What the program issued before is good until its end.
-                Some(session) if session.until.as_ref().is_some_and(|(_, end)| now < *end) => {
+                Some(session) => {
                     self.complain(&refusal.to_string());
                     if let Some((renew, _)) = &session.until {
                         renew.store(now + RENEWAL, Relaxed);
                     }
                     Ok(session)
                 }
-                _ => Err(refusal.into()),
+                None => {
+                    slot.refused = Some((Instant::now(), refusal.clone()));
+                    Err(refusal.into())
+                }
             },
         }
     }

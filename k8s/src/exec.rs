@@ -2,6 +2,7 @@
 
 use std::{process::Stdio, time::Duration};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use kube::config::{AuthInfo, ExecConfig};
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -92,7 +93,10 @@ pub(crate) async fn run(exec: &ExecConfig, auth: &mut AuthInfo) -> Result<Option
         return Err(refuse("printed neither a token nor a client certificate".to_owned()));
     }
     auth.token = issued.token.map(SecretString::from);
-    auth.client_certificate_data = issued.client_certificate_data;
-    auth.client_key_data = issued.client_key_data.map(SecretString::from);
+    // The program prints PEM as it is, a kubeconfig has it in base64.
+    auth.client_certificate_data =
+        issued.client_certificate_data.map(|pem| BASE64_STANDARD.encode(pem));
+    auth.client_key_data =
+        issued.client_key_data.map(|pem| SecretString::from(BASE64_STANDARD.encode(pem)));
     Ok(expires)
 }

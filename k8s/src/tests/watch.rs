@@ -378,6 +378,32 @@ async fn a_credential_program_is_run_again_when_its_token_is_refused() {
 }
 
 #[tokio::test]
+async fn a_credential_program_that_fails_is_run_for_all_kinds_together() {
+    let folder = std::env::temp_dir().join(format!("causeway-k8s-fails-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let api = services(|_, _| stream(vec![event("ADDED", "a", 1), bookmark(5, true)])).await;
+    let script = format!(
+        "cd {}; echo run >> runs; [ $(wc -l < runs) -gt 2 ] || exit 3; printf '{{\"status\":{{\"token\":\"t\"}}}}'",
+        folder.display()
+    );
+    let exec = json!({ "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script] });
+    let kubeconfig = json!({
+        "clusters": [{ "name": "c", "cluster": { "server": format!("http://{}", api.address) } }],
+        "users": [{ "name": "u", "user": { "exec": exec } }],
+        "contexts": [{ "name": "edge", "context": { "cluster": "c", "user": "u" } }],
+        "current-context": "edge",
+    });
+    std::fs::write(folder.join("config"), kubeconfig.to_string()).unwrap();
+    let source = Source::Kubeconfig { file: folder.join("config"), context: None };
+    let start = Instant::now();
+    let (set, _ear) = follow(&Config { source, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(20)).await);
+    assert!(start.elapsed() >= Duration::from_secs(4), "two pauses");
+    assert_eq!(std::fs::read_to_string(folder.join("runs")).unwrap().lines().count(), 3);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_silent_server_is_left_and_found_again() {
     let hangs = Arc::new(AtomicBool::new(true));
     let hang = Arc::clone(&hangs);
