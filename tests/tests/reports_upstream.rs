@@ -176,7 +176,8 @@ fn b27_a_failure_does_not_hide_what_is_out_of_date() {
             _ => reply(query, &["n.example.test. 2 A 203.0.113.3"]),
         })
     });
-    let cache = "cache {\n  serve_stale 1h immediate\n }";
+    let cache =
+        "cache {\n  success 1024 3600 0\n  denial 1024 3600 0\n  serve_stale 1h immediate\n }";
     let gateway = forwarder(upstream.address(), cache, "");
     let [old, new, late] = [1, 2, 3].map(|last| Ipv4Addr::new(203, 0, 113, last));
     assert_eq!(gateway.ask("s.example.test A").addresses(), [old]);
