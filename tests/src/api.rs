@@ -168,6 +168,10 @@ impl<R: BufRead> Read for Body<R> {
         }
         let (Left::Octets(left) | Left::Chunk(left)) = &mut self.left else { return Ok(0) };
         let most = into.len().min(*left);
+        // A reader that is asked for nothing would wait for more all the same.
+        if most == 0 {
+            return Ok(0);
+        }
         let got = self.from.read(&mut into[..most])?;
         *left -= got;
         if matches!(self.left, Left::Chunk(0)) {

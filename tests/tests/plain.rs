@@ -113,7 +113,10 @@ fn malformed_messages_get_what_they_deserve_on_udp_and_tcp() {
         }
         if let Some(rcode) = want {
             assert_eq!(
-                u8::try_from(u16::from(stream.receive(LIMIT).unwrap_or_else(|| panic!("{defect}: closed")).rcode())).unwrap(),
+                u8::try_from(u16::from(
+                    stream.receive(LIMIT).unwrap_or_else(|| panic!("{defect}: closed")).rcode()
+                ))
+                .unwrap(),
                 *rcode,
                 "{defect} over TCP"
             );

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A change in a Service or EndpointSlice is answered within 10 ms at the 99th percentile under a churn of 100 updates a second,
+# from another watch seeing it to the first new DNS answer. LATENCY_SECONDS is how long (60). With WRITE=1 the result goes into
+# docs/measurements.md.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export LATENCY_SECONDS=${LATENCY_SECONDS:-60} LATENCY_LIMIT_MS=${LATENCY_LIMIT_MS:-10}
+if [ -z "${CAUSEWAY_BIN:-}" ]; then
+  cargo build --release --locked -p gateway
+  export CAUSEWAY_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release/causeway
+fi
+out=$(cargo test -q -p tests --locked --test e2e_latency -- --nocapture 2>&1) || { echo "$out"; exit 1; }
+line=$(grep -o '[0-9]* updates, .*' <<<"$out")
+echo "$line"
+[ -n "${WRITE:-}" ] || exit 0
+
+page=docs/measurements.md
+[ -e "$page" ] || printf '# Measurements\n\nWhat scripts of `tests/` measured, written by them.\n' >"$page"
+begin='<!-- begin latency -->' end='<!-- end latency -->'
+section="$begin
+## From a change in the cluster to its answer
+
+\`tests/long/latency.sh\`: 100 changes a second, half of them of EndpointSlices and half of Services, in an API server on the same machine; from another watch
+seeing a change to the first new DNS answer. Machine: $(nproc) vCPU, $(uname -sm); the API server, the churn, the other watch and the questions are on it too.
+
+\`\`\`txt
+$line
+\`\`\`
+$end"
+if grep -qF "$begin" "$page"; then
+  BEGIN=$begin END=$end SECTION=$section awk '
+    $0 == ENVIRON["BEGIN"] { print ENVIRON["SECTION"]; skip = 1 }
+    !skip { print }
+    $0 == ENVIRON["END"] { skip = 0 }' "$page" >"$page.new"
+  mv "$page.new" "$page"
+else
+  printf '\n%s\n' "$section" >>"$page"
+fi
