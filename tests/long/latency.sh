@@ -13,26 +13,13 @@ out=$(cargo test -q -p tests --locked --test e2e_latency -- --nocapture 2>&1) ||
 line=$(grep -o '[0-9]* updates, .*' <<<"$out")
 echo "$line"
 [ -n "${WRITE:-}" ] || exit 0
-
-page=docs/measurements.md
-[ -e "$page" ] || printf '# Measurements\n\nWhat scripts of `tests/` measured, written by them.\n' >"$page"
-begin='<!-- begin latency -->' end='<!-- end latency -->'
-section="$begin
+tests/record latency <<END
 ## From a change in the cluster to its answer
 
-\`tests/long/latency.sh\`: 100 changes a second, half of them of EndpointSlices and half of Services, in an API server on the same machine; from another watch
-seeing a change to the first new DNS answer. Machine: $(nproc) vCPU, $(uname -sm); the API server, the churn, the other watch and the questions are on it too.
+\`tests/long/latency.sh\`: 100 changes a second for $LATENCY_SECONDS seconds, half of them of EndpointSlices and half of Services, from another watch seeing a
+change to the first new DNS answer. Machine: $(nproc) vCPU, $(uname -sm), which the API server, those who change and those who ask share with the gateway.
 
 \`\`\`txt
 $line
 \`\`\`
-$end"
-if grep -qF "$begin" "$page"; then
-  BEGIN=$begin END=$end SECTION=$section awk '
-    $0 == ENVIRON["BEGIN"] { print ENVIRON["SECTION"]; skip = 1 }
-    !skip { print }
-    $0 == ENVIRON["END"] { skip = 0 }' "$page" >"$page.new"
-  mv "$page.new" "$page"
-else
-  printf '\n%s\n' "$section" >>"$page"
-fi
+END

@@ -62,8 +62,8 @@ impl Proxy {
     /// Starts one.
     fn start(name: &'static str, delay: Duration, life: Duration) -> Self {
         let api = Api::new(cluster(), "reader");
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+        let address = listener.local_addr().expect("it is bound");
         let tally = Arc::new(Mutex::new(Tally::default()));
         let shared = Arc::clone(&tally);
         spawn(move || {

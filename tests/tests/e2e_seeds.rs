@@ -44,7 +44,7 @@ impl Stage {
     /// Sets everything up.
     fn new() -> Self {
         let (inside, outside) = (Namespace::new(), Namespace::new());
-        let ip = |text: &str| text.parse().unwrap();
+        let ip = |text: &str| text.parse().expect("an address");
         inside.link(&outside, ip("10.3.0.10"), ip(CLIENT), 8, 1500);
         inside.shell("for a in 10.96.0.10/32 192.168.1.174/24; do ip address add $a dev link0; done; ip route add 8.8.8.8/32 dev link0");
         outside.shell(
@@ -61,7 +61,7 @@ impl Stage {
         inside.resolv_conf("nameserver 10.2.0.53\n");
         inside.mount("/etc/hosts", "127.0.0.1 localhost k8s-endpoint\n");
         let upstream = |address: &str, records: &[&str]| {
-            Upstream::within(&outside, address.parse().unwrap(), records)
+            Upstream::within(&outside, address.parse().expect("an address"), records)
         };
         let upstreams = [
             upstream(
@@ -71,7 +71,7 @@ impl Stage {
             upstream("10.100.0.10:53", &["www.example.local. 60 IN A 203.0.113.2"]),
             upstream("8.8.8.8:53", &["www.example.org. 60 IN A 203.0.113.3"]),
         ];
-        Self { inside, outside, cluster, upstreams, certificates: certificates }
+        Self { inside, outside, cluster, upstreams, certificates }
     }
 
     /// Starts a gateway with a Corefile as it was printed, and the environment that a pod has.
@@ -93,13 +93,13 @@ impl Stage {
 
     /// Asks at the DNS service's address, as a client without a pod.
     fn ask(&self, query: impl Into<Query>) -> Reply {
-        let query = query.into().from_address(CLIENT.parse().unwrap());
+        let query = query.into().from_address(CLIENT.parse().expect("an address"));
         self.outside.enter(|| client::ask(server(), query))
     }
 
     /// Asks as the pod with this address.
     fn ask_from(&self, ip: &str, query: &str) -> Reply {
-        let query = Query::from(query).from_address(ip.parse().unwrap());
+        let query = Query::from(query).from_address(ip.parse().expect("an address"));
         self.outside.enter(|| client::ask(server(), query))
     }
 
@@ -118,7 +118,7 @@ impl Stage {
 
 /// The DNS service.
 fn server() -> SocketAddr {
-    DNS.parse().unwrap()
+    DNS.parse().expect("an address")
 }
 
 /// Whether something answers on the DNS service's address.
