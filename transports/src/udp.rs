@@ -31,6 +31,8 @@ pub(crate) struct Udp {
     gateway: Arc<Gateway>,
     listener: ListenerId,
     local: SocketAddr,
+    /// Whether the socket is bound to all addresses.
+    wildcard: bool,
     limits: Arc<Limits>,
 }
 
@@ -44,7 +46,7 @@ struct Socket {
     pool: Mutex<Vec<Box<Exchange>>>,
 }
 
-/// Where a reply goes: the peer as the socket knows it, and the address that was asked.
+/// Where a reply goes: the peer as the socket knows it, and the address that was asked, if the socket has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Path {
     peer: SocketAddr,
@@ -74,7 +76,8 @@ impl Udp {
             waiting: AtomicUsize::new(0),
             pool: Mutex::default(),
         };
-        Ok(Self { shared: Arc::new(shared), gateway, listener, local, limits })
+        let wildcard = local.ip().is_unspecified();
+        Ok(Self { shared: Arc::new(shared), gateway, listener, local, wildcard, limits })
     }
 
     /// Serves until `stop` says to drain; then answers what has come already.
@@ -145,7 +148,8 @@ impl Udp {
         out: &mut Vec<u8>,
         ready: &mut Vec<Ready>,
     ) {
-        let path = Path { peer: meta.addr, asked: meta.dst_ip };
+        // A socket of one address replies from it anyway.
+        let path = Path { peer: meta.addr, asked: meta.dst_ip.filter(|_| self.wildcard) };
         x.query.wire.clear();
         x.query.wire.extend_from_slice(datagram);
         x.query.peer = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());

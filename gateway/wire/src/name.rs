@@ -25,6 +25,18 @@ impl Name {
         Self::from_wire(wire.get(..len)?).map(|name| (name, len))
     }
 
+    /// Reads the name at the start of `wire` into this one, in place; tells its length there in octets. On a failure
+    /// the name stays as it was.
+    pub fn assign(&mut self, wire: &[u8]) -> Option<usize> {
+        let len = Self::span(wire)?;
+        let (source, target) = (wire.get(..len)?, self.bytes.get_mut(..len)?);
+        for (to, from) in target.iter_mut().zip(source) {
+            *to = from.to_ascii_lowercase();
+        }
+        self.len = u8::try_from(len).ok()?;
+        Some(len)
+    }
+
     /// The length in octets of the uncompressed name at the start of `wire`; at most 255 (RFC 1035 §2.3.4).
     pub fn span(wire: &[u8]) -> Option<usize> {
         let mut at = 0;

@@ -81,9 +81,8 @@ impl Request {
         if questions != 1 || answers > 1 || authorities > 1 || additionals > 2 {
             return Err(formerr);
         }
-        let (name, len) = Name::read(&wire[12..]).ok_or(formerr)?;
+        let len = self.name.assign(&wire[12..]).ok_or(formerr)?;
         let (fixed, _) = wire[12 + len..].split_first_chunk::<4>().ok_or(formerr)?;
-        self.name = name;
         self.rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
         self.class = u16::from_be_bytes([fixed[2], fixed[3]]);
         let question_len = len + 4;

@@ -51,6 +51,7 @@ fn serve(address: SocketAddr) -> io::Result<()> {
             socket: &socket,
             peer: address,
             source: None,
+            wildcard: address.ip().is_unspecified(),
             segment: 0,
             segments: 0,
             bytes: &mut out,
@@ -74,6 +75,8 @@ struct Run<'a> {
     peer: SocketAddr,
     /// The address that they come from: the one that was asked.
     source: Option<IpAddr>,
+    /// Whether the socket is bound to all addresses.
+    wildcard: bool,
     /// The length of each reply but the last.
     segment: usize,
     /// How many replies there are.
@@ -89,7 +92,9 @@ impl Run<'_> {
             || self.segments == self.state.max_gso_segments();
         if meta.addr != self.peer || datagram.len() != self.segment || full {
             self.send()?;
-            (self.peer, self.source, self.segment) = (meta.addr, meta.dst_ip, datagram.len());
+            // As the gateway: a socket of one address replies from it anyway.
+            self.source = meta.dst_ip.filter(|_| self.wildcard);
+            (self.peer, self.segment) = (meta.addr, datagram.len());
         }
         self.bytes.extend_from_slice(datagram);
         self.segments += 1;
