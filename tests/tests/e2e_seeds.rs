@@ -567,3 +567,23 @@ fn what_the_articles_say_is_refused_is_refused() {
         .refused();
     assert!(output.contains("kubernetes") && output.contains("once"), "{output}");
 }
+
+#[test]
+fn a_pods_token_is_read_again_when_it_is_rotated() {
+    let stage = stage();
+    let token = |text: &str| {
+        stage
+            .inside
+            .shell(&format!("printf %s '{text}' >/run/secrets/kubernetes.io/serviceaccount/token"));
+    };
+    token("expired");
+    let gateway =
+        stage.start(".:53 {\n kubernetes cluster.local {\n  startup_timeout 200ms\n }\n}\n");
+    gateway.line("the credentials are not accepted (401");
+    assert_eq!(stage.ask("foo.bar.svc.cluster.local").rcode(), ResponseCode::ServFail);
+    token(&stage.cluster.token());
+    let known = until(LIMIT, || {
+        (stage.addresses("foo.bar.svc.cluster.local") == ["10.96.60.147"]).then_some(())
+    });
+    assert!(known.is_some(), "{}", gateway.output());
+}
