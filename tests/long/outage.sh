@@ -13,7 +13,7 @@ echo "$line"
 tests/record outage <<END
 ## An API server that is away
 
-\`tests/long/outage.sh\`: the API server is killed and comes back with a compacted history and changed objects, while a client asks fifteen names all the time.
+\`tests/long/outage.sh\`: the API server is killed and comes back with a compacted history and changed objects, while a client asks fourteen names all the time.
 
 \`\`\`txt
 $line
