@@ -55,10 +55,6 @@ pub struct Limits {
     pub tcp_connections_per_client: usize,
     /// Queries under way a connection.
     pub tcp_queries: usize,
-    /// Connections a listener of QUIC or HTTP/3.
-    pub quic_connections: usize,
-    /// Queries under way a QUIC connection.
-    pub quic_streams: usize,
     /// Queries a UDP socket that wait for something, such as an upstream.
     pub udp_waiting: usize,
 }
@@ -111,8 +107,6 @@ impl Default for Limits {
             tcp_connections: 10_000,
             tcp_connections_per_client: 1_000,
             tcp_queries: 128,
-            quic_connections: 10_000,
-            quic_streams: 128,
             udp_waiting: 10_000,
         }
     }

@@ -150,7 +150,7 @@ pub const ROWS: &[Setting] = &[
         1,
         1_000_000,
         "a number from 1 to 1000000",
-        "Connections a listener of TCP, TLS, HTTPS or gRPC; a new one over it is closed.",
+        "Open TCP connections over all listeners; a new one over it is closed.",
         limits.tcp_connections
     ),
     number!(
@@ -158,7 +158,7 @@ pub const ROWS: &[Setting] = &[
         1,
         1_000_000,
         "a number from 1 to 1000000",
-        "Connections a client's address and listener; a new one over it is closed.",
+        "Open TCP connections of one client, which is an IPv4 address or the /64 of an IPv6 one; a new one over it is closed.",
         limits.tcp_connections_per_client
     ),
     number!(
@@ -168,22 +168,6 @@ pub const ROWS: &[Setting] = &[
         "a number from 1 to 65535",
         "Queries under way a connection; no more are read before one is answered.",
         limits.tcp_queries
-    ),
-    number!(
-        "limits.quic_connections",
-        1,
-        1_000_000,
-        "a number from 1 to 1000000",
-        "Connections a listener of QUIC or HTTP/3; a new one over it is refused.",
-        limits.quic_connections
-    ),
-    number!(
-        "limits.quic_streams",
-        1,
-        65535,
-        "a number from 1 to 65535",
-        "Queries under way a QUIC connection.",
-        limits.quic_streams
     ),
     number!(
         "limits.udp_waiting",

@@ -13,8 +13,10 @@ use crate::shutdown::{Stop, Stopper};
 pub struct Process {
     /// Where the process keeps data over restarts.
     pub data_dir: PathBuf,
-    /// The version text of the banner and of `version.bind`.
+    /// The version, such as `0.1.0`.
     pub version: String,
+    /// The commit that was built, `unknown` if nobody said.
+    pub commit: String,
     /// How many threads serve queries.
     pub workers: usize,
     stopper: Stopper,
@@ -30,6 +32,7 @@ impl Process {
         Self {
             data_dir,
             version,
+            commit: "unknown".to_owned(),
             workers,
             stopper: Stopper::new(grace),
             reload: Notify::new(),
@@ -37,6 +40,18 @@ impl Process {
             failed: AtomicBool::new(false),
             fatal: watch::Sender::new(None),
         }
+    }
+
+    /// The same process, built from `commit`.
+    #[must_use]
+    pub fn built_from(mut self, commit: &str) -> Self {
+        commit.clone_into(&mut self.commit);
+        self
+    }
+
+    /// The program and its version, as in the banner and in `version.bind`.
+    pub fn program(&self) -> String {
+        format!("Causeway-{}", self.version)
     }
 
     /// The process's shutdown, to bring about.

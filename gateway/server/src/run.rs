@@ -292,8 +292,9 @@ fn warn(corefile: &Corefile, built: &Built) {
 
 /// The process as plugins see it.
 fn process(settings: &Settings) -> Process {
-    let version = format!("Causeway-{}", banner::VERSION);
+    let version = banner::VERSION.to_owned();
     Process::new(settings.data_dir.clone(), version, settings.workers(), settings.grace)
+        .built_from(banner::COMMIT)
 }
 
 /// The engine's limits.

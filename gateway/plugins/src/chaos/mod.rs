@@ -32,7 +32,7 @@ fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let directive = once::first(setup);
     directive.no_block()?;
     let mut words = directive.words();
-    let own = setup.process().version.clone();
+    let own = setup.process().program();
     let version = text(words.maybe().map_or(&own, |word| &word.text));
     let named: BTreeSet<&str> = words.rest().iter().map(|word| &*word.text).collect();
     let authors = if named.is_empty() {

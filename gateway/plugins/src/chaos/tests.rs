@@ -49,7 +49,7 @@ fn the_class_belongs_to_the_listener_and_the_names_to_the_block() {
 #[test]
 fn defaults_are_the_programs_own_and_texts_are_cut() {
     let bench = Bench::new(crate::CHAIN, ". {\n chaos\n}\n");
-    let version = &bench.process().version;
+    let version = bench.process().program();
     let want = format!("NOERROR rd | version.bind. 0 CH TXT \"{version}\"");
     assert_eq!(bench.now("version.bind CH TXT"), want);
     assert!(bench.now("authors.bind CH TXT").contains("The Causeway Authors"));

@@ -52,7 +52,7 @@ pub(super) fn share(
         namespace_labels: config.namespace_labels.as_ref().map(|(_, labels)| labels.clone()),
         labels: config.labels.clone(),
         limits: config.limits,
-        agent: k8s::agent(&setup.process().version, "unknown"),
+        agent: k8s::agent(&setup.process().version, &setup.process().commit),
         ..k8s::Config::new(source)
     };
     setup.share(&watch.key(), || {

@@ -49,9 +49,9 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     handler::describe();
     process::watch();
     metrics::describe(BUILD, "What runs: always 1.");
-    let version = setup.process().version.clone();
-    let revision = option_env!("CAUSEWAY_REVISION").unwrap_or_default();
-    let labels = [("version", &*version), ("revision", revision), ("goversion", "")];
+    let process = setup.process();
+    let labels =
+        [("version", &*process.version), ("revision", &*process.commit), ("goversion", "")];
     metrics::gauge(BUILD, &labels).set(1.0);
     // Blocks that name the same address have one page, for all metrics are the process's.
     if !setup.pages().iter().any(|page| page.addr == addr && page.is::<Page>().is_some()) {
