@@ -15,12 +15,14 @@ pub struct Diagnostic {
     pub what: String,
     /// What would be right.
     pub help: Option<String>,
+    /// What else is wrong in the same directive.
+    pub also: Vec<Self>,
 }
 
 impl Diagnostic {
     /// Makes one without a place.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { place: None, span: 0, what: what.into(), help: None }
+        Self { place: None, span: 0, what: what.into(), help: None, also: Vec::new() }
     }
 
     /// Says what would be right.
@@ -28,6 +30,22 @@ impl Diagnostic {
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
+    }
+
+    /// Joins what is wrong in one directive; `None` if nothing is.
+    pub fn joined(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all = all.into_iter();
+        let mut first = all.next()?;
+        first.also.extend(all.flat_map(Self::apart));
+        Some(first)
+    }
+
+    /// Takes what is joined apart.
+    pub fn apart(mut self) -> Vec<Self> {
+        let also = std::mem::take(&mut self.also);
+        let mut all = vec![self];
+        all.extend(also);
+        all
     }
 
     /// Writes an error with its place, the line's text with carets under the word, and the help.

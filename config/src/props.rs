@@ -19,10 +19,12 @@ impl Directive {
     ///
     /// # Errors
     ///
-    /// The first line that has an unknown property, wrong words, words left over, a block that its row did not ask for, or
+    /// Every line that has an unknown property, wrong words, words left over, a block that its row did not ask for, or
     /// a closing brace that could be a word.
     pub fn read_block<T>(&self, table: &[Prop<T>], into: &mut T) -> Result<(), Diagnostic> {
-        self.lines().iter().try_for_each(|line| line.read_line(table, into))
+        let wrong: Vec<_> =
+            self.lines().iter().filter_map(|line| line.read_line(table, into).err()).collect();
+        Diagnostic::joined(wrong).map_or(Ok(()), Err)
     }
 
     /// Reads this one line by a table, for blocks that hold other lines as well.

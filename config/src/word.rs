@@ -52,6 +52,7 @@ impl Word {
             span: self.text.chars().count().max(1),
             what: what.into(),
             help: None,
+            also: Vec::new(),
         }
     }
 }

@@ -43,8 +43,7 @@ fn block(stream: &mut Stream<'_>, place: Place) -> Option<Block> {
             let odd = Diagnostic {
                 place: Some(place),
                 span: 1,
-                what: "a block without keys is left out".to_owned(),
-                help: None,
+                ..Diagnostic::new("a block without keys is left out")
             };
             stream.warnings().push(odd.help("write a zone before its '{'"));
         }

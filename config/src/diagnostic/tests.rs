@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A diagnostic at a place.
 fn at(line: u32, column: u32, span: usize) -> Diagnostic {
     let place = Place { file: Arc::from(Path::new("Corefile")), line, column };
-    Diagnostic { place: Some(place), span, what: "'x' is wrong".to_owned(), help: None }
+    Diagnostic { place: Some(place), span, ..Diagnostic::new("'x' is wrong") }
 }
 
 /// Shows it beside a text.

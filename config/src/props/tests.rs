@@ -113,6 +113,16 @@ fn wrong_lines_are_refused_with_the_right_form() {
 }
 
 #[test]
+fn all_wrong_lines_are_told() {
+    let lines = "cache {\n success many\n flag\n nosuch\n flag 1\n}";
+    let wrong = directive(lines).expect("a directive").read_block(PROPS, &mut Cache::default());
+    let wrong = wrong.expect_err("three lines are wrong").apart();
+    let places: Vec<_> = wrong.iter().map(|one| one.place.as_ref().map(|at| at.line)).collect();
+    assert_eq!(places, [Some(3), Some(5), Some(6)], "{wrong:?}");
+    assert!(wrong.iter().all(|one| one.also.is_empty()));
+}
+
+#[test]
 fn a_line_can_be_read_alone() {
     let hosts = directive("hosts {\n 198.51.100.1 a\n success 3\n}").expect("a directive");
     let mut cache = Cache::default();

@@ -99,7 +99,7 @@ impl Build<'_> {
         for plugin in self.plugins {
             for draft in &mut drafts {
                 if let Err(diagnostic) = self.set_up(plugin, draft, &mut whole) {
-                    wrong.push(diagnostic);
+                    wrong.extend(diagnostic.apart());
                 }
             }
         }
@@ -165,7 +165,9 @@ impl Build<'_> {
                 let known = self.plugins.iter().map(|plugin| plugin.name);
                 let mut diagnostic = directive.name.wrong("is an unknown directive");
                 diagnostic.what = format!("Unknown directive '{name}'");
-                if let Some(near) = config::value::nearest(name, known) {
+                if ABSENT.contains(&name) {
+                    diagnostic = diagnostic.help("CoreDNS has this plugin, Causeway not yet");
+                } else if let Some(near) = config::value::nearest(name, known) {
                     diagnostic = diagnostic.help(format!("did you mean '{near}'?"));
                 }
                 wrong.push(diagnostic);
@@ -231,13 +233,15 @@ impl Build<'_> {
             process: &self.process,
             origin: &self.origin,
         };
-        (plugin.setup)(&mut setup).map_err(|mut diagnostic| {
+        let named = |diagnostic: &mut Diagnostic| {
             if !diagnostic.what.starts_with("plugin/") {
                 diagnostic.what = format!("plugin/{}: {}", plugin.name, diagnostic.what);
             }
-            if diagnostic.place.is_none() {
-                diagnostic.place = Some(directives[0].name.place.clone());
-            }
+            diagnostic.place.get_or_insert_with(|| directives[0].name.place.clone());
+        };
+        (plugin.setup)(&mut setup).map_err(|mut diagnostic| {
+            named(&mut diagnostic);
+            diagnostic.also.iter_mut().for_each(named);
             diagnostic
         })
     }
@@ -314,6 +318,38 @@ impl Build<'_> {
     }
 }
 
+/// Plugins of CoreDNS that may be missing here: a Corefile with one of them is not misspelt.
+const ABSENT: &[&str] = &[
+    "auto",
+    "azure",
+    "clouddns",
+    "dns64",
+    "dnssec",
+    "dnstap",
+    "erratic",
+    "etcd",
+    "file",
+    "geoip",
+    "grpc",
+    "grpc_server",
+    "header",
+    "https",
+    "https3",
+    "k8s_external",
+    "nomad",
+    "on",
+    "pprof",
+    "proxyproto",
+    "quic",
+    "route53",
+    "secondary",
+    "shed",
+    "sign",
+    "tls",
+    "trace",
+    "tsig",
+];
+
 /// Why a block cannot have a key: it or another one has it (without a view on either side), on all addresses or on one.
 fn clash(
     groups: &[(Group, Vec<(usize, Route)>)],
@@ -323,10 +359,13 @@ fn clash(
     key: &BlockKey,
 ) -> Option<Diagnostic> {
     let word = &drafts[at].block.keys.first()?.word;
-    let wrong = |why: String| {
-        let mut diagnostic = word.wrong("");
-        diagnostic.what = why;
-        Some(diagnostic)
+    let wrong = |why: String, other: usize| {
+        let diagnostic = word.fault(why);
+        let first = drafts[other].block.keys.first().filter(|_| other != at);
+        Some(match first {
+            Some(first) => diagnostic.help(format!("the other block is at {}", first.word.place)),
+            None => diagnostic,
+        })
     };
     let shown = key.zone.to_string();
     for (group, _) in groups.iter().filter(|(group, _)| {
@@ -338,14 +377,14 @@ fn clash(
                     !drafts[other].site.views.is_empty() || !drafts[at].site.views.is_empty();
                 if !has_view {
                     let text = format!("cannot serve {wanted} for {shown} - it is already defined");
-                    return wrong(text);
+                    return wrong(text, other);
                 }
             } else if group.key.addr.is_none() != wanted.addr.is_none() {
                 let text = format!(
                     "cannot serve {wanted} for {shown} - zone overlap listener capacity with {}",
                     group.key
                 );
-                return wrong(text);
+                return wrong(text, other);
             }
         }
     }

@@ -372,7 +372,11 @@ fn a_wrong_corefile_says_all_that_is_wrong() {
         text.contains("plugin/again: 'again' this plugin can only be used once per Server Block"),
         "{text}"
     );
-    assert!(text.contains("cannot serve dns://:53 for test. - it is already defined"), "{text}");
+    let twice = "cannot serve dns://:53 for test. - it is already defined (the other block is at Corefile:1:1)";
+    assert!(text.contains(twice), "{text}");
+    let text = Bench::refused(PLUGINS, "test {\n azure\n}\n");
+    let missing = "Unknown directive 'azure' (CoreDNS has this plugin, Causeway not yet)";
+    assert!(text.contains(missing), "{text}");
 }
 
 #[test]
