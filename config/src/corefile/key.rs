@@ -156,7 +156,7 @@ fn split_port<'a>(word: &Word, text: &'a str) -> Result<(&'a str, Option<u16>), 
         return Ok((text, None));
     }
     let number = port.parse().map_err(|_| {
-        word.wrong(format_args!("has no port: '{port}' is not between 0 and 65535"))
+        word.wrong(format_args!("has a wrong port: '{port}' is not between 0 and 65535"))
     })?;
     Ok((zone, Some(number)))
 }

@@ -31,7 +31,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.errors.iter().enumerate() {
             if index > 0 {
-                f.write_str("\n")?;
+                f.write_str("\n\n")?;
             }
             f.write_str(&error.render(&|path| source(&self.files, path)))?;
         }

@@ -226,8 +226,8 @@ fn keys_have_schemes_zones_and_ports() {
     refused(&[
         ("cf.key.form: colon", "a.test: {\n}", "1:1 'a.test:' ends with a colon"),
         ("cf.key.form: scheme alone", "dns:// {\n}", "1:1 'dns://' is no key"),
-        ("cf.key.form: port", ".:99999 {\n}", "1:1 '.:99999' has no port"),
-        ("cf.key.form: port", ".:-1 {\n}", "1:1 '.:-1' has no port"),
+        ("cf.key.form: port", ".:99999 {\n}", "1:1 '.:99999' has a wrong port"),
+        ("cf.key.form: port", ".:-1 {\n}", "1:1 '.:-1' has a wrong port"),
         ("cf.key.form: name", ".:abc {\n}", "1:1 '.:abc' is no zone: it has an empty label"),
         ("cf.key.form: label", &format!("{}.test {{\n}}", "a".repeat(64)), "1:1 'aaa"),
         ("cf.key.form: length", &format!("{} {{\n}}", "a.".repeat(128)), "1:1 'a.a."),
