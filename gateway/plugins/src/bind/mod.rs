@@ -87,8 +87,12 @@ fn expand(word: &Word, known: &[Interface]) -> Result<Vec<BindAddr>, Diagnostic>
             Ok(vec![BindAddr { ip, scope }])
         }
         _ => {
-            let mut names: Vec<&str> = known.iter().map(|one| &*one.name).collect();
-            names.dedup();
+            let mut names: Vec<&str> = Vec::new();
+            for one in known {
+                if !names.contains(&&*one.name) {
+                    names.push(&one.name);
+                }
+            }
             Err(word
                 .wrong("is no address and no interface")
                 .help(format!("interfaces here: {}", names.join(", "))))
