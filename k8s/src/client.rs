@@ -536,7 +536,7 @@ async fn configuration(source: &Source) -> Result<kube::Config, Refusal> {
 }
 
 /// Joins an error with its causes, each once.
-fn causes(error: &dyn Error) -> String {
+pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::{limit::Limits, selector::Selector, store::Keep};
+use kube::config::Kubeconfig;
+
+use crate::{client::causes, limit::Limits, selector::Selector, store::Keep};
 
 /// Where a cluster is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,6 +27,34 @@ pub enum Source {
     },
     /// A folder of manifests.
     Manifests(PathBuf),
+}
+
+impl Source {
+    /// What the file of a kubeconfig lacks as it stands, without asking anybody: words behind its name. It may be mended later,
+    /// so a watch set starts all the same.
+    pub fn odd(&self) -> Option<String> {
+        let Self::Kubeconfig { file, context } = self else { return None };
+        let config = match Kubeconfig::read_from(file) {
+            Ok(config) => config,
+            Err(error) => return Some(format!("cannot be understood: {}", causes(&error))),
+        };
+        let Some(wanted) = context.as_ref().or(config.current_context.as_ref()) else {
+            return Some("has no current context".to_owned());
+        };
+        let Some(named) = config.contexts.iter().find(|one| one.name == *wanted) else {
+            let names: Vec<_> = config.contexts.iter().map(|one| &*one.name).collect();
+            return Some(format!("has no context '{wanted}' (it has: {})", names.join(", ")));
+        };
+        let Some(context) = &named.context else {
+            return Some(format!("has an empty context '{wanted}'"));
+        };
+        if !config.clusters.iter().any(|one| one.name == context.cluster) {
+            return Some(format!("has no cluster '{}'", context.cluster));
+        }
+        let user = context.user.as_ref()?;
+        let missing = !config.auth_infos.iter().any(|one| one.name == *user);
+        missing.then(|| format!("has no user '{user}'"))
+    }
 }
 
 /// PEM files of a TLS client.

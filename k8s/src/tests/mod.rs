@@ -1,6 +1,7 @@
 //! Tests of the crate's parts together.
 
 mod api;
+mod config;
 mod exec;
 mod proto;
 mod store;

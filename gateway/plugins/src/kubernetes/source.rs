@@ -47,6 +47,12 @@ pub(super) fn share(
             ..wrong
         },
     })?;
+    if let (Some((file, _)), Some(odd)) = (&config.kubeconfig, source.odd()) {
+        setup.warn(
+            file.wrong(odd)
+                .help("make it with deploy/remote/kubeconfig.sh, or name another context"),
+        );
+    }
     let watch = k8s::Config {
         keep,
         namespace_labels: config.namespace_labels.as_ref().map(|(_, labels)| labels.clone()),
