@@ -8,7 +8,7 @@ use config::settings::{Flag, Flags};
 /// What `-h` prints.
 pub(crate) const USAGE: &str = "\
 Usage: causeway [FLAGS]             serve
-       causeway check [FILE]        say whether a Corefile is right, and what is wrong with it
+       causeway check [FILE]        say whether a Corefile is right, and what is wrong with it (also 'stdin')
        causeway config [FLAGS]      print each setting with where it came from
        causeway demo [FLAGS]        serve a made-up cluster on ports that anybody may open
 
@@ -184,6 +184,7 @@ mod tests {
                 Err(Refused { what: "flag provided but not defined: -nope".into(), code: 2 }),
             ),
             ("-conf", Err(Refused { what: "flag needs an argument: -conf".into(), code: 2 })),
+            ("check -conf y", Ok(Command::Check(sets(&[("-conf", "corefile", "y")]), "y".into()))),
             ("a b", Err(Refused { what: "extra command line arguments: [a b]".into(), code: 1 })),
         ] {
             assert_eq!(line(text), want, "{text}");

@@ -8,7 +8,7 @@ mod run;
 mod signals;
 
 use std::io::{IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use config::corefile::Source;
@@ -45,23 +45,25 @@ fn command_line(command: Command) -> ExitCode {
             print(&settings::table(&settings, &provenance));
             ExitCode::SUCCESS
         }),
-        Command::Check(flags, file) => {
-            with_settings(&flags, |settings, _| match run::check(&settings, &file) {
+        Command::Check(flags, file) => with_settings(&flags, |settings, _| {
+            match source(Some(&file)).and_then(|source| run::check(&settings, &source, &file)) {
                 Ok(text) => {
                     print(&text);
                     ExitCode::SUCCESS
                 }
                 Err(wrong) => fail(&wrong),
-            })
-        }
+            }
+        }),
         Command::Demo(flags) => with_settings(&flags, |settings, _| match demo::prepare() {
             Ok(demo) => serve(&settings, &demo.source(), Some(&demo)),
             Err(wrong) => fail(&format!("cannot lay the demo out: {wrong}")),
         }),
-        Command::Serve(flags) => with_settings(&flags, |settings, _| match source(&settings) {
-            Ok(source) => serve(&settings, &source, None),
-            Err(wrong) => fail(&wrong),
-        }),
+        Command::Serve(flags) => {
+            with_settings(&flags, |settings, _| match source(settings.corefile.as_deref()) {
+                Ok(source) => serve(&settings, &source, None),
+                Err(wrong) => fail(&wrong),
+            })
+        }
     }
 }
 
@@ -77,10 +79,10 @@ fn with_settings(
 }
 
 /// Where the Corefile is: the named file, a pipe for the name `stdin`, or the default.
-fn source(settings: &Settings) -> Result<Source, String> {
-    match &settings.corefile {
+fn source(file: Option<&Path>) -> Result<Source, String> {
+    match file {
         None => Ok(Source::Default),
-        Some(path) if path == &PathBuf::from("stdin") => {
+        Some(path) if path == Path::new("stdin") => {
             let mut stdin = std::io::stdin();
             if stdin.is_terminal() {
                 return Ok(Source::Default);
@@ -91,7 +93,7 @@ fn source(settings: &Settings) -> Result<Source, String> {
                 .map_err(|error| format!("reading the Corefile from a pipe: {error}"))?;
             Ok(Source::Stdin(text))
         }
-        Some(path) => Ok(Source::File(path.clone())),
+        Some(path) => Ok(Source::File(path.to_path_buf())),
     }
 }
 

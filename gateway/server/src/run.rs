@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use config::Corefile;
-use config::corefile::{self, Source};
+use config::corefile::{self, Failure, Source};
 use config::settings::Settings;
 use engine::{Build, Built, Gateway, Limits, Live, Origin, Process, Stage};
 use log::LevelFilter;
@@ -39,18 +39,18 @@ struct Server<'a> {
     level: LevelFilter,
 }
 
-/// Says whether the Corefile in `file` is right, without serving it.
+/// Says whether the Corefile at `source`, which is called `name`, is right, without serving it.
 ///
 /// # Errors
 /// All that is wrong, ready to be printed.
-pub(crate) fn check(settings: &Settings, file: &Path) -> Result<String, String> {
+pub(crate) fn check(settings: &Settings, source: &Source, name: &Path) -> Result<String, String> {
     let process = Arc::new(process(settings));
     let common = engine::Common::new(limits(settings));
-    let source = Source::File(file.to_path_buf());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
     let _inside = runtime.enter();
-    let (corefile, built) = build(&source, settings.port, &process, common, None)?;
+    let (corefile, built) = build(source, settings.port, &process, common, None)
+        .map_err(|failure| failure.to_string())?;
     let warnings = corefile
         .warnings
         .iter()
@@ -60,7 +60,12 @@ pub(crate) fn check(settings: &Settings, file: &Path) -> Result<String, String> 
         1 => "1 block".to_owned(),
         count => format!("{count} blocks"),
     };
-    Ok(warnings.chain([format!("{} is right: {blocks}", file.display())]).collect())
+    let odd = match corefile.warnings.len() + built.warnings.len() {
+        0 => "",
+        1 => ", and one warning",
+        _ => ", and warnings",
+    };
+    Ok(warnings.chain([format!("{} is right: {blocks}{odd}", name.display())]).collect())
 }
 
 /// Serves until told to stop; the exit code.
@@ -89,8 +94,7 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
     let process = Arc::new(process(settings));
     let common = engine::Common::new(limits(settings));
     note_panics(&common);
-    let (corefile, built) = build(source, settings.port, &process, Arc::clone(&common), None)
-        .map_err(|wrong| anyhow!("{wrong}"))?;
+    let (corefile, built) = build(source, settings.port, &process, Arc::clone(&common), None)?;
     warn(&corefile, &built);
     let mut built = built;
     let workers = Workers::start(settings.workers()).context("cannot start the worker threads")?;
@@ -209,7 +213,15 @@ impl Server<'_> {
             }
             Err(wrong) => {
                 self.process.note_reload(false);
-                log::error!("Restart failed: {wrong:#}");
+                let Some(failure) = wrong.downcast_ref::<Failure>() else {
+                    log::error!("Restart failed: {wrong:#}");
+                    return;
+                };
+                // A line each: a log has no room for pictures.
+                for one in &failure.errors {
+                    let help = one.help.as_ref().map(|help| format!(" ({help})"));
+                    log::error!("Restart failed: {one}{}", help.unwrap_or_default());
+                }
             }
         }
     }
@@ -218,8 +230,7 @@ impl Server<'_> {
     async fn replace(&mut self) -> anyhow::Result<()> {
         let (previous, common) = (self.gateway.live(), Arc::clone(self.gateway.common()));
         let (corefile, mut built) =
-            build(self.source, self.port, &self.process, common, Some(previous))
-                .map_err(|wrong| anyhow!("{wrong}"))?;
+            build(self.source, self.port, &self.process, common, Some(previous))?;
         warn(&corefile, &built);
         let mut waits = tokio::task::JoinSet::new();
         for ready in built.waits.drain(..) {
@@ -252,15 +263,15 @@ impl Server<'_> {
 /// Reads and builds a configuration.
 ///
 /// # Errors
-/// All that is wrong, ready to be printed.
+/// All that is wrong.
 fn build(
     source: &Source,
     port: u16,
     process: &Arc<Process>,
     common: Arc<engine::Common>,
     previous: Option<Arc<Live>>,
-) -> Result<(Corefile, Built), String> {
-    let corefile = corefile::load(source).map_err(|failure| failure.to_string())?;
+) -> Result<(Corefile, Built), Failure> {
+    let corefile = corefile::load(source)?;
     let build = Build {
         plugins: plugins::CHAIN,
         transports: Fronts::TRANSPORTS,
@@ -272,9 +283,7 @@ fn build(
     };
     match build.build(&corefile.blocks) {
         Ok(built) => Ok((corefile, built)),
-        Err(wrong) => {
-            Err(wrong.iter().map(|one| corefile.render(one)).collect::<Vec<_>>().join("\n\n"))
-        }
+        Err(errors) => Err(Failure { errors, files: corefile.files }),
     }
 }
 
