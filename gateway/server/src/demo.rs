@@ -9,8 +9,8 @@ use config::corefile::Source;
 /// The made-up cluster.
 const MANIFESTS: &str = include_str!("../demo/shop.yaml");
 
-/// The port that it is served on.
-const PORT: u16 = 1053;
+/// The port that it is served on unless another is stated.
+pub(crate) const PORT: u16 = 1053;
 
 /// The port of its metrics.
 const METRICS: u16 = 9153;
@@ -19,25 +19,26 @@ const METRICS: u16 = 9153;
 #[derive(Debug)]
 pub(crate) struct Demo {
     dir: PathBuf,
+    port: u16,
 }
 
-/// Writes the demo's Corefile and manifests into a folder of its own.
-pub(crate) fn prepare() -> io::Result<Demo> {
+/// Writes the Corefile and manifests of a demo on `port` into a folder of its own.
+pub(crate) fn prepare(port: u16) -> io::Result<Demo> {
     let dir = std::env::temp_dir().join(format!("causeway-demo-{}", std::process::id()));
     fs::create_dir_all(dir.join("manifests"))?;
-    let demo = Demo { dir };
+    let demo = Demo { dir, port };
     fs::write(demo.dir.join("manifests").join("shop.yaml"), MANIFESTS)?;
-    fs::write(demo.corefile(), text(&demo.dir))?;
+    fs::write(demo.corefile(), text(&demo.dir, port))?;
     Ok(demo)
 }
 
 /// The demo's Corefile.
-fn text(dir: &Path) -> String {
+fn text(dir: &Path, port: u16) -> String {
     let manifests = dir.join("manifests");
     format!(
         "\
 # Reloaded when it changes, as are the manifests.
-.:{PORT} {{
+.:{port} {{
     errors
     log
     health 127.0.0.1:8080
@@ -72,7 +73,8 @@ impl Demo {
 
     /// What to try.
     pub(crate) fn invitation(&self) -> String {
-        let ask = |words: &str| format!("  dig @127.0.0.1 -p {PORT} {words}\n");
+        let port = self.port;
+        let ask = |words: &str| format!("  dig @127.0.0.1 -p {port} {words}\n");
         let asks = [
             "web.shop.svc.cluster.local",
             "dual.shop.svc.cluster.local AAAA",
@@ -86,7 +88,7 @@ impl Demo {
             "+tcp nothing.shop.svc.cluster.local",
         ];
         format!(
-            "\nA made-up cluster is served on port {PORT}, UDP and TCP. Ask for example:\n\n{}  curl http://127.0.0.1:{METRICS}/metrics\n\n\
+            "\nA made-up cluster is served on port {port}, UDP and TCP. Ask for example:\n\n{}  curl http://127.0.0.1:{METRICS}/metrics\n\n\
              Its Corefile and manifests are in {}; what you change there is taken up. Ctrl-C ends the demo.",
             asks.map(ask).concat(),
             self.dir.display()

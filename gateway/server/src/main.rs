@@ -54,9 +54,15 @@ fn command_line(command: Command) -> ExitCode {
                 Err(wrong) => fail(&wrong),
             }
         }),
-        Command::Demo(flags) => with_settings(&flags, |settings, _| match demo::prepare() {
-            Ok(demo) => serve(&settings, &demo.source(), Some(&demo)),
-            Err(wrong) => fail(&format!("cannot lay the demo out: {wrong}")),
+        Command::Demo(flags) => with_settings(&flags, |settings, provenance| {
+            let port = match provenance.of("port") {
+                "default" => demo::PORT,
+                _ => settings.port,
+            };
+            match demo::prepare(port) {
+                Ok(demo) => serve(&settings, &demo.source(), Some(&demo)),
+                Err(wrong) => fail(&format!("cannot lay the demo out: {wrong}")),
+            }
         }),
         Command::Serve(flags) => {
             with_settings(&flags, |settings, _| match source(settings.corefile.as_deref()) {
