@@ -32,7 +32,7 @@ use tokio::{
 };
 
 use crate::{
-    config::{Config, Source},
+    config::{Config, Source, kubeconfig},
     exec,
     limit::Limiter,
     probe::Probe,
@@ -520,11 +520,11 @@ async fn configuration(source: &Source) -> Result<kube::Config, Refusal> {
         }
         Source::Kubeconfig { file, context } => {
             let path = file.clone();
-            let read = tokio::task::spawn_blocking(move || Kubeconfig::read_from(path)).await;
+            let read = tokio::task::spawn_blocking(move || kubeconfig(&path)).await;
             let read = read.map_err(|error| Refusal(error.to_string()))?;
             (
-                read.map_err(|error| {
-                    Refusal(format!("the kubeconfig {}: {}", file.display(), causes(&error)))
+                read.map_err(|wrong| {
+                    Refusal(format!("the kubeconfig {} {wrong}", file.display()))
                 })?,
                 context.clone(),
             )

@@ -1,10 +1,43 @@
 //! What a watch set is configured by.
 
-use std::path::PathBuf;
+use std::{
+    io::{Error, ErrorKind},
+    path::{Path, PathBuf},
+};
 
-use kube::config::Kubeconfig;
+use kube::config::{Kubeconfig, KubeconfigError};
 
 use crate::{client::causes, limit::Limits, selector::Selector, store::Keep};
+
+/// The largest kubeconfig that is read, in octets.
+const LARGEST: u64 = 16 << 20;
+
+/// Reads a kubeconfig. What is wrong with its text is told by the place alone: the YAML reader would quote lines, which hold
+/// credentials.
+///
+/// # Errors
+/// Words behind the file's name.
+pub(crate) fn kubeconfig(file: &Path) -> Result<Kubeconfig, String> {
+    let found = std::fs::metadata(file).and_then(|found| {
+        let refused = |why| Err(Error::new(ErrorKind::InvalidInput, why));
+        match found {
+            found if !found.is_file() => refused("it is no regular file"),
+            found if found.len() > LARGEST => refused("it is larger than 16 MiB"),
+            _ => Ok(()),
+        }
+    });
+    found.map_err(|error| format!("cannot be read: {error}"))?;
+    Kubeconfig::read_from(file).map_err(|error| match &error {
+        KubeconfigError::Parse(wrong) => {
+            let place = wrong.location().map_or_else(String::new, |place| {
+                format!(": look at line {}, column {}", place.line(), place.column())
+            });
+            format!("is no YAML of a kubeconfig{place}")
+        }
+        KubeconfigError::ReadConfig(error, _) => format!("cannot be read: {error}"),
+        error => causes(error),
+    })
+}
 
 /// Where a cluster is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,9 +67,9 @@ impl Source {
     /// so a watch set starts all the same.
     pub fn odd(&self) -> Option<String> {
         let Self::Kubeconfig { file, context } = self else { return None };
-        let config = match Kubeconfig::read_from(file) {
+        let config = match kubeconfig(file) {
             Ok(config) => config,
-            Err(error) => return Some(format!("cannot be understood: {}", causes(&error))),
+            Err(wrong) => return Some(wrong),
         };
         let Some(wanted) = context.as_ref().or(config.current_context.as_ref()) else {
             return Some("has no current context".to_owned());

@@ -17,7 +17,7 @@ fn what_a_kubeconfig_lacks_is_said() {
         (whole.replace(current, ""), None, Some("has no current context")),
         (whole.replace(clusters, ""), None, Some("has no cluster 'c'")),
         (whole.replace(users, ""), None, Some("has no user 'u'")),
-        ("{".to_owned(), None, Some("cannot be understood: ")),
+        ("{".to_owned(), None, Some("is no YAML of a kubeconfig: look at line ")),
     ] {
         std::fs::write(&file, &text).unwrap();
         let source = Source::Kubeconfig { file: file.clone(), context: context.map(str::to_owned) };
@@ -31,4 +31,37 @@ fn what_a_kubeconfig_lacks_is_said() {
         }
     }
     std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn what_is_wrong_with_a_kubeconfig_shows_no_credentials() {
+    let file = std::env::temp_dir().join(format!("causeway-k8s-hides-{}", std::process::id()));
+    for user in [
+        "token: [hunter2]",
+        "token: {a: hunter2}",
+        "token: \"hunter2",
+        "token: \"hunter2\\q\"",
+        "token: hunter2: x",
+        "token:hunter2",
+        "token: !!int hunter2",
+        "token: |\n hunter2",
+        "token: *hunter2",
+        "token: hunter2\n    token: hunter2",
+        "username: [hunter2]\n    password: hunter2",
+        "exec: hunter2",
+        "exec: {command: x, args: hunter2}",
+        "auth-provider: hunter2",
+        "client-key-data: [hunter2]",
+    ] {
+        std::fs::write(&file, format!("users:\n- name: u\n  user:\n    {user}\n")).unwrap();
+        let wrong = crate::config::kubeconfig(&file).unwrap_err();
+        assert!(wrong.contains("look at line ") && !wrong.contains("hunter2"), "{user}: {wrong}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_kubeconfig_without_end_is_refused() {
+    let wrong = crate::config::kubeconfig("/dev/zero".as_ref()).unwrap_err();
+    assert_eq!(wrong, "cannot be read: it is no regular file");
 }
