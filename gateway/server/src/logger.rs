@@ -3,13 +3,16 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use config::settings::{LogFormat, LogLevel};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 /// How many lines may wait for a slow reader; what is beyond is dropped and counted.
 const WAITING: usize = 16_384;
+
+/// How long the end of the process waits for a slow reader.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The target of query lines, which carry no plugin's name.
 const QUERY: &str = "query";
@@ -59,11 +62,17 @@ fn filter(level: LogLevel) -> LevelFilter {
 impl Logger {
     /// Waits, for a second at most, until all lines so far are written.
     pub(crate) fn flush(&self) {
+        let end = Instant::now() + PATIENCE;
         let (to, done) = sync_channel(1);
-        if self.to.send(Told::Flush(to)).is_ok() {
-            // After a second the reader is too slow, or gone.
-            let _too_slow = done.recv_timeout(Duration::from_secs(1)).is_err();
+        // If the reader is too slow, there may be no room even for this.
+        while let Err(TrySendError::Full(_)) = self.to.try_send(Told::Flush(to.clone())) {
+            if Instant::now() >= end {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
+        let left = end.saturating_duration_since(Instant::now());
+        let _too_slow = done.recv_timeout(left).is_err();
     }
 
     /// A record as a line without its end.
@@ -208,5 +217,19 @@ mod tests {
             serde_json::from_str(&line(LogFormat::Json, "plugin/x", "a \"b\"\n")).expect("JSON");
         assert_eq!((&json["level"], &json["plugin"]), (&"warning".into(), &"x".into()));
         assert_eq!(json["message"], "a \"b\"\n");
+    }
+
+    #[test]
+    fn a_reader_that_stands_still_does_not_hold_up_the_end() {
+        let (to, from) = sync_channel(1);
+        to.send(Told::Line("the only place is taken".to_owned())).expect("room");
+        let (done, ended) = sync_channel(1);
+        let logger = Logger { format: LogFormat::Text, timestamps: false, to, dropped: &DROPPED };
+        std::thread::spawn(move || {
+            logger.flush();
+            done.send(()).expect("the test waits");
+        });
+        ended.recv_timeout(30 * PATIENCE).expect("it ends");
+        drop(from);
     }
 }
