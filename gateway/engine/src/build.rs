@@ -1,6 +1,6 @@
 //! From a parsed Corefile to a [`Live`] configuration.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,10 +103,10 @@ impl Build<'_> {
                 }
             }
         }
-        let groups = self.groups(&drafts, &mut wrong);
+        let (groups, routes) = self.groups(&drafts, &mut wrong);
         let mut sites = Vec::new();
-        for (at, draft) in drafts.into_iter().enumerate() {
-            sites.push(finish(draft.site, routes(&groups, at), &mut wrong));
+        for (draft, routes) in drafts.into_iter().zip(routes) {
+            sites.push(finish(draft.site, routes.into(), &mut wrong));
         }
         if !wrong.is_empty() {
             wrong.sort_by_key(|one| {
@@ -116,10 +116,10 @@ impl Build<'_> {
             return Err(wrong);
         }
         let listeners: Vec<(ListenerId, String)> =
-            groups.iter().map(|(group, _)| (group.id, group.key.to_string())).collect();
+            groups.iter().map(|group| (group.id, group.key.to_string())).collect();
         whole.lost.iter_mut().for_each(|observer| observer.listeners(&listeners));
         let mut numbered: Vec<Option<Group>> = Vec::new();
-        for (group, _) in groups {
+        for group in groups {
             let at = group.id.0;
             numbered.resize_with(numbered.len().max(at + 1), || None);
             numbered[at] = Some(group);
@@ -153,12 +153,12 @@ impl Build<'_> {
                 Err(diagnostic) => wrong.push(diagnostic),
             }
         }
-        let mut zones: Vec<Name> = Vec::new();
-        for key in &keys {
-            if !zones.contains(&key.zone) {
-                zones.push(key.zone.clone());
-            }
-        }
+        let mut seen = HashSet::new();
+        let zones: Vec<Name> = keys
+            .iter()
+            .map(|key| key.zone.clone())
+            .filter(|zone| seen.insert(zone.clone()))
+            .collect();
         for directive in &block.directives {
             let name = &*directive.name.text;
             if !self.plugins.iter().any(|plugin| plugin.name == name) {
@@ -246,17 +246,18 @@ impl Build<'_> {
         })
     }
 
-    /// Groups the blocks' keys by listener; with each group the routes of each block.
+    /// Groups the blocks' keys by listener; and gives the routes of each block, in the order of their numbers.
     fn groups(
         &self,
         drafts: &[Draft<'_>],
         wrong: &mut Vec<Diagnostic>,
-    ) -> Vec<(Group, Vec<(usize, Route)>)> {
-        let mut groups: Vec<(Group, Vec<(usize, Route)>)> = Vec::new();
-        let mut next_route: HashMap<usize, usize> = HashMap::new();
+    ) -> (Vec<Group>, Vec<Vec<Route>>) {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut all_routes = Vec::with_capacity(drafts.len());
         let mut ids = self.ids();
         for (at, draft) in drafts.iter().enumerate() {
             let site = &draft.site;
+            let mut routes = Vec::new();
             let addrs: Vec<Option<BindAddr>> = match &*site.listen.bind {
                 [] if site.listen.nowhere => Vec::new(),
                 [] => vec![None],
@@ -270,36 +271,30 @@ impl Build<'_> {
                         wrong.push(diagnostic);
                         continue;
                     }
-                    let found = groups.iter().position(|(group, _)| group.key == group_key);
+                    let found = groups.iter().position(|group| group.key == group_key);
                     let index = found.unwrap_or_else(|| {
-                        groups.push((
-                            Group::new(ids(group_key), group_key, ListenSpec::default()),
-                            Vec::new(),
-                        ));
+                        let spec = ListenSpec::default();
+                        groups.push(Group::new(ids(group_key), group_key, spec));
                         groups.len() - 1
                     });
-                    let (group, routes) = &mut groups[index];
+                    let group = &mut groups[index];
                     group.spec.merge(&site.listen);
                     group.classes.chaos |= site.classes.chaos;
                     group.classes.all |= site.classes.all;
-                    let route = next_route.entry(at).or_default();
-                    group.add(key.zone.wire(), at, *route);
+                    group.add(key.zone.wire(), at, routes.len());
                     let view =
                         site.views.first().map(|view| view.name().to_owned()).unwrap_or_default();
-                    routes.push((
-                        at,
-                        Route {
-                            listener: group.id,
-                            server: group_key.to_string(),
-                            zone: key.zone.to_string(),
-                            view,
-                        },
-                    ));
-                    *route += 1;
+                    routes.push(Route {
+                        listener: group.id,
+                        server: group_key.to_string(),
+                        zone: key.zone.to_string(),
+                        view,
+                    });
                 }
             }
+            all_routes.push(routes);
         }
-        groups
+        (groups, all_routes)
     }
 
     /// Gives a listener the number that it had, or one that nobody has.
@@ -352,7 +347,7 @@ const ABSENT: &[&str] = &[
 
 /// Why a block cannot have a key: it or another one has it (without a view on either side), on all addresses or on one.
 fn clash(
-    groups: &[(Group, Vec<(usize, Route)>)],
+    groups: &[Group],
     drafts: &[Draft<'_>],
     at: usize,
     wanted: GroupKey,
@@ -368,9 +363,10 @@ fn clash(
         })
     };
     let shown = key.zone.to_string();
-    for (group, _) in groups.iter().filter(|(group, _)| {
-        group.key.transport == wanted.transport && group.key.port == wanted.port
-    }) {
+    for group in groups
+        .iter()
+        .filter(|group| group.key.transport == wanted.transport && group.key.port == wanted.port)
+    {
         for other in group.sites(key.zone.wire()) {
             if group.key == wanted {
                 let has_view =
@@ -389,23 +385,6 @@ fn clash(
         }
     }
     None
-}
-
-/// The routes of one block, in the order of their numbers.
-fn routes(groups: &[(Group, Vec<(usize, Route)>)], at: usize) -> Box<[Route]> {
-    let mut own: Vec<(usize, Route)> = Vec::new();
-    for (group, routes) in groups {
-        let numbers = group
-            .zones()
-            .flat_map(|zone| group.numbers(zone, at).map(move |number| (number, zone)));
-        for (number, zone) in numbers {
-            let shown = wire::text::name_text(zone);
-            let route = routes.iter().find(|(site, route)| *site == at && route.zone == shown);
-            own.extend(route.map(|(_, route)| (number, route.clone())));
-        }
-    }
-    own.sort_by_key(|(number, _)| *number);
-    own.into_iter().map(|(_, route)| route).collect()
 }
 
 /// Completes a block.

@@ -116,12 +116,6 @@ impl Group {
         self.zones.get(zone).into_iter().flatten().map(|(site, _)| *site)
     }
 
-    /// The numbers of a block's routes for a zone.
-    pub(crate) fn numbers(&self, zone: &[u8], site: usize) -> impl Iterator<Item = usize> {
-        let blocks = self.zones.get(zone).into_iter().flatten();
-        blocks.filter(move |(own, _)| *own == site).map(|(_, route)| *route)
-    }
-
     /// The zones, in wire form.
     pub fn zones(&self) -> impl Iterator<Item = &[u8]> {
         self.zones.keys().map(|zone| &**zone)

@@ -1,7 +1,7 @@
 //! A plugin's entry in the registry, and its set-up: its directives in, its parts out.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -196,11 +196,12 @@ impl<'a> Setup<'a> {
         if words.is_empty() {
             return self.zones.to_vec();
         }
-        let mut zones: Vec<Name> = Vec::new();
-        for text in words.iter().flat_map(|word| zone_texts(&word.text)) {
-            zones.extend(Name::parse(&text).filter(|zone| !zones.contains(zone)));
-        }
-        zones
+        let texts = words.iter().flat_map(|word| zone_texts(&word.text));
+        let mut seen = HashSet::new();
+        texts
+            .filter_map(|text| Name::parse(&text))
+            .filter(|zone| seen.insert(zone.clone()))
+            .collect()
     }
 
     /// Appends `plugin` to the chain.

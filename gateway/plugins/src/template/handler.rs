@@ -12,6 +12,7 @@ use crate::shared::expr::{Context, Program, Value};
 use crate::shared::fall::Fall;
 use crate::shared::gotemplate::Template;
 use crate::shared::name_text::NameText;
+use crate::shared::zones::Zones;
 
 /// The templates of a server block.
 #[derive(Debug)]
@@ -33,8 +34,10 @@ pub(super) struct Entry {
     pub(super) class: u16,
     /// The type that it answers, or ANY.
     pub(super) rtype: u16,
-    /// Its zones, and their texts.
-    pub(super) zones: Vec<(Name, String)>,
+    /// Its zones.
+    pub(super) zones: Zones,
+    /// Their texts.
+    pub(super) texts: Vec<String>,
     /// The regular expressions, of which one must match, and as they were written.
     pub(super) patterns: Vec<(Regex, String)>,
     /// The variables by name, and their values.
@@ -98,12 +101,8 @@ impl Templates {
     /// What an entry says to the query.
     fn judge(&self, number: usize, entry: &Entry, x: &Exchange) -> Verdict {
         let request = x.request();
-        let fits =
-            entry.zones.iter().enumerate().filter(|(_, (zone, _))| request.name.is_below(zone));
-        let Some((zone_number, (_, zone))) = fits.max_by_key(|(_, (zone, _))| zone.wire().len())
-        else {
-            return Verdict::Foreign;
-        };
+        let Some(zone_number) = entry.zones.number(&request.name) else { return Verdict::Foreign };
+        let zone = entry.texts.get(zone_number).map_or("", String::as_str);
         let either = |own: u16, asked: u16, any: u16| own == any || asked == any || own == asked;
         if !either(entry.class, request.class, class::ANY)
             || !either(entry.rtype, request.rtype, rtype::ANY)

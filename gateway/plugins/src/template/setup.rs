@@ -2,8 +2,8 @@
 
 use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::Setup;
-use wire::Section;
 use wire::text::{class_number, type_number};
+use wire::{Name, Section};
 use zone::record::Defaults;
 
 use super::data;
@@ -51,17 +51,15 @@ fn entry(setup: &Setup<'_>, directive: &Directive) -> Result<Entry, Diagnostic> 
     };
     let class = words.one().map_err(form)?;
     let rtype = words.one().map_err(form)?;
+    let zones = setup.zones_of(words.rest());
     let entry = Entry {
         class: class_number(&class.text)
             .ok_or_else(|| class.wrong("is no class").help("take one of IN, CH, HS and ANY"))?,
         rtype: type_number(&rtype.text).ok_or_else(|| {
             rtype.wrong("is no record type").help("take a mnemonic such as AAAA, or ANY for all")
         })?,
-        zones: setup
-            .zones_of(words.rest())
-            .into_iter()
-            .map(|zone| (zone.clone(), zone.to_string()))
-            .collect(),
+        texts: zones.iter().map(Name::to_string).collect(),
+        zones: Zones::new(zones),
         ..Entry::default()
     };
     let mut draft = Draft { entry, scope: Scope::with_groups(), ..Draft::default() };
@@ -71,7 +69,7 @@ fn entry(setup: &Setup<'_>, directive: &Directive) -> Result<Entry, Diagnostic> 
         entry.records.push((*section, template(property, word, &entry.names)?));
     }
     if let Some(zones) = draft.fall {
-        let root = [wire::Name::ROOT];
+        let root = [Name::ROOT];
         let zones = if zones.is_empty() { root.to_vec() } else { setup.zones_of(&zones) };
         entry.fall = Fall::new(Zones::new(zones));
     }
