@@ -1,6 +1,7 @@
 //! What is wrong, where, and what would be right: values first, text last.
 
 use crate::Place;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
@@ -56,7 +57,7 @@ impl Diagnostic {
 
     /// Writes the same for what is odd but not refused.
     pub fn render_warning(&self, sources: &dyn Fn(&Path) -> Option<String>) -> String {
-        self.picture(format!("[WARNING] {}", self.what), sources)
+        self.picture(format!("[WARNING] {}", bounded(&self.what)), sources)
     }
 
     /// Adds place, line, carets and help to a headline.
@@ -78,7 +79,7 @@ impl Diagnostic {
             }
         }
         if let Some(help) = &self.help {
-            text.push_str(&format!("\n{margin} = help: {help}"));
+            text.push_str(&format!("\n{margin} = help: {}", bounded(help)));
         }
         text
     }
@@ -105,15 +106,37 @@ fn excerpt(line: &str, column: u32, span: usize) -> (String, String) {
     (shown.trim_end().to_owned(), " ".repeat(start) + &"^".repeat(carets))
 }
 
+/// The most characters of a text that are shown.
+const LENGTH: usize = 1_000;
+
+/// A text for a terminal and a log: without control characters, and its middle left out where it is long, as with a word of a megabyte.
+fn bounded(text: &str) -> Cow<'_, str> {
+    let long = text.len() > LENGTH && text.chars().nth(LENGTH).is_some();
+    let control = |c: char| c.is_control() && c != '\n';
+    if !long && !text.contains(control) {
+        return text.into();
+    }
+    let plain = |c: char| if control(c) { '\u{fffd}' } else { c };
+    if !long {
+        return text.chars().map(plain).collect();
+    }
+    let mut shown: String = text.chars().take(LENGTH / 2).map(plain).collect();
+    let end: Vec<char> = text.chars().rev().take(LENGTH / 2).map(plain).collect();
+    shown.push('…');
+    shown.extend(end.iter().rev());
+    shown.into()
+}
+
 impl fmt::Display for Diagnostic {
     /// Writes one line, as CoreDNS does: `file:line - Error during parsing: what`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(place) = &self.place else { return f.write_str(&self.what) };
+        let what = bounded(&self.what);
+        let Some(place) = &self.place else { return f.write_str(&what) };
         write!(f, "{}:{} - ", place.file.display(), place.line)?;
         if !self.what.starts_with("Syntax error: ") {
             f.write_str("Error during parsing: ")?;
         }
-        f.write_str(&self.what)
+        f.write_str(&what)
     }
 }
 

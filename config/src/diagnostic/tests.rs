@@ -54,6 +54,16 @@ fn long_lines_are_cut_around_the_word() {
 }
 
 #[test]
+fn words_without_end_and_control_characters_are_not_shown() {
+    let what = format!("'{}' is wrong", "\0".repeat(1_000_000));
+    let wrong = Diagnostic { what, ..at(1, 1, 1) }.help("not \u{1b}[31m".repeat(100_000));
+    for shown in [shown(&wrong, "x"), wrong.render_warning(&|_| None), wrong.to_string()] {
+        assert!(shown.len() < 6_000 && shown.contains("' is wrong"), "{shown}");
+        assert!(!shown.contains(['\0', '\u{1b}']), "{shown}");
+    }
+}
+
+#[test]
 fn one_line_has_the_form_of_coredns() {
     assert_eq!(
         at(3, 1, 1).to_string(),
