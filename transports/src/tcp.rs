@@ -22,6 +22,9 @@ const HEADER: usize = 12;
 /// How much is answered before it is written, in octets.
 const WRITE: usize = 64 << 10;
 
+/// How long the log is spared after it was told that connections cannot be accepted.
+const TOLD: Duration = Duration::from_secs(10);
+
 /// What an idle connection's buffer may keep, in octets.
 const KEEP: usize = 4096;
 
@@ -40,6 +43,8 @@ impl Tcp {
     /// Accepts until `stop` says to drain, then waits for the connections for as long as it allows.
     pub(crate) async fn run(self, listener: TcpListener, mut stop: Stop) {
         let mut connections = tokio::task::JoinSet::new();
+        // When the log was last told that accepting fails.
+        let mut told: Option<Instant> = None;
         loop {
             let accepted = tokio::select! {
                 () = stop.reached(Stage::Draining) => break,
@@ -60,7 +65,10 @@ impl Tcp {
                 }
                 Err(error) => {
                     // Mostly out of file descriptors; a pause lets connections end.
-                    log::warn!("accepting a connection: {error}");
+                    if told.is_none_or(|told| told.elapsed() >= TOLD) {
+                        told = Some(Instant::now());
+                        log::warn!("accepting a connection: {error}");
+                    }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

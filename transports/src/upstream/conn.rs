@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use wire::Name;
 
+use super::Cause;
+
 /// How many queries may be under way on one socket or connection.
 pub(super) const MAX_PENDING: usize = 128;
 
@@ -27,7 +29,7 @@ pub(super) enum Broken {
     /// The other side closed it.
     Closed,
     /// The system says so.
-    Io(io::ErrorKind),
+    Io(Cause),
 }
 
 /// A socket or connection to one upstream, shared by the queries of one worker.

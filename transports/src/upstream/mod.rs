@@ -93,9 +93,9 @@ pub struct Upstream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The connection could not be made.
-    Dial(Protocol, SocketAddr, io::ErrorKind),
+    Dial(Protocol, SocketAddr, Cause),
     /// The query could not be sent, or no reply will come.
-    Io(Place, io::ErrorKind),
+    Io(Place, Cause),
     /// The other side closed the connection.
     Closed(Place),
     /// No reply came in time.
@@ -128,21 +128,46 @@ impl fmt::Display for Place {
     }
 }
 
-/// The words for a kind of error that people search their logs for.
-fn words(kind: io::ErrorKind) -> String {
-    match kind {
-        io::ErrorKind::TimedOut => "i/o timeout".to_owned(),
-        kind => kind.to_string(),
+/// Why a socket failed: the kind, and the system's number where the kind has no words (too many open files).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cause {
+    kind: io::ErrorKind,
+    number: Option<i32>,
+}
+
+impl From<io::ErrorKind> for Cause {
+    fn from(kind: io::ErrorKind) -> Self {
+        Self { kind, number: None }
+    }
+}
+
+impl From<&io::Error> for Cause {
+    fn from(error: &io::Error) -> Self {
+        Self { kind: error.kind(), number: error.raw_os_error() }
+    }
+}
+
+impl fmt::Display for Cause {
+    /// Writes the words that people search their logs for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.kind.to_string();
+        match (self.kind, self.number) {
+            (io::ErrorKind::TimedOut, _) => f.write_str("i/o timeout"),
+            (_, Some(number)) if words == "uncategorized error" => {
+                io::Error::from_raw_os_error(number).fmt(f)
+            }
+            _ => f.write_str(&words),
+        }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dial(protocol, to, kind) => {
-                write!(f, "dial {} {to}: {}", protocol.name(), words(*kind))
+            Self::Dial(protocol, to, cause) => {
+                write!(f, "dial {} {to}: {cause}", protocol.name())
             }
-            Self::Io(place, kind) => write!(f, "read {place}: {}", words(*kind)),
+            Self::Io(place, cause) => write!(f, "read {place}: {cause}"),
             Self::Closed(place) => write!(f, "read {place}: the connection was closed"),
             Self::Timeout(place) => write!(f, "read {place}: i/o timeout"),
             Self::Mismatch(place) => write!(f, "read {place}: the reply is to another question"),
@@ -225,12 +250,14 @@ impl Upstream {
         let (mut ticket, fresh) = match begun {
             Ok(Some(begun)) => begun,
             Ok(None) => return Err((Error::Busy(self.addr), true)),
-            Err(error) => return Err((Error::Dial(protocol, self.addr, error.kind()), true)),
+            Err(error) => {
+                return Err((Error::Dial(protocol, self.addr, Cause::from(&error)), true));
+            }
         };
         self.figures.connected(protocol, fresh);
         if let Err(error) = ticket.send().await {
             ticket.conn.retire();
-            return Err((Error::Io(self.place(protocol, &ticket), error.kind()), fresh));
+            return Err((Error::Io(self.place(protocol, &ticket), Cause::from(&error)), fresh));
         }
         let dial = if ticket.connected { Duration::ZERO } else { self.dial.limit() };
         match timeout(dial + self.settings.read_timeout, ticket.wait()).await {
@@ -252,9 +279,9 @@ impl Upstream {
     fn broken(&self, broken: Broken, protocol: Protocol, ticket: &Ticket) -> Error {
         let place = self.place(protocol, ticket);
         match broken {
-            Broken::DialTimeout => Error::Dial(protocol, self.addr, io::ErrorKind::TimedOut),
-            Broken::Io(kind) if place.local.is_none() => Error::Dial(protocol, self.addr, kind),
-            Broken::Io(kind) => Error::Io(place, kind),
+            Broken::DialTimeout => Error::Dial(protocol, self.addr, io::ErrorKind::TimedOut.into()),
+            Broken::Io(cause) if place.local.is_none() => Error::Dial(protocol, self.addr, cause),
+            Broken::Io(cause) => Error::Io(place, cause),
             Broken::Closed => Error::Closed(place),
         }
     }

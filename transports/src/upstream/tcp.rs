@@ -10,8 +10,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::conn::{Broken, Conn};
 use super::udp::Task;
+use super::{
+    Cause,
+    conn::{Broken, Conn},
+};
 
 /// How long making a connection may take: twice the average of those before, within bounds.
 #[derive(Debug)]
@@ -95,7 +98,7 @@ async fn run(
     let begun = Instant::now();
     let mut stream = match timeout(dial.limit(), connect(addr, source)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return conn.break_off(Broken::Io(error.kind())),
+        Ok(Err(error)) => return conn.break_off(Broken::Io(Cause::from(&error))),
         Err(_) => return conn.break_off(Broken::DialTimeout),
     };
     dial.note(begun.elapsed());
@@ -107,8 +110,8 @@ async fn run(
         if !out.is_empty() {
             match timeout(life.write, stream.write_all(&out)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => return conn.break_off(Broken::Io(error.kind())),
-                Err(_) => return conn.break_off(Broken::Io(io::ErrorKind::TimedOut)),
+                Ok(Err(error)) => return conn.break_off(Broken::Io(Cause::from(&error))),
+                Err(_) => return conn.break_off(Broken::Io(io::ErrorKind::TimedOut.into())),
             }
             out.clear();
             last = Instant::now();
@@ -122,7 +125,7 @@ async fn run(
                     last = Instant::now();
                     frames(conn, &mut input);
                 }
-                Err(error) => return conn.break_off(Broken::Io(error.kind())),
+                Err(error) => return conn.break_off(Broken::Io(Cause::from(&error))),
             },
             () = conn.wake.notified() => {}
             () = sleep_until(end) => {

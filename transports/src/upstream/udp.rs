@@ -8,7 +8,10 @@ use std::time::Duration;
 use tokio::io::{Interest, Ready};
 use tokio::time::{Instant, sleep_until};
 
-use super::conn::{Broken, Conn};
+use super::{
+    Cause,
+    conn::{Broken, Conn},
+};
 
 /// The largest datagram that is read; longer ones come cut, and count as truncated.
 pub(super) const MAX_DATAGRAM: usize = 4096;
@@ -62,7 +65,7 @@ async fn read(conn: Arc<Conn>, retire: Instant, end: Instant) {
         tokio::select! {
             ready = socket.ready(Interest::READABLE | Interest::ERROR) => {
                 if let Err(error) = ready.and_then(|ready| drain(conn, socket, ready, &mut buffer)) {
-                    return conn.break_off(Broken::Io(error.kind()));
+                    return conn.break_off(Broken::Io(Cause::from(&error)));
                 }
             }
             () = time.as_mut() => {
