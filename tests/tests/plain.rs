@@ -3,11 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tests::client::{Query, Reply, Stream};
-use tests::{Gateway, Namespace};
+use tests::{Folder, Gateway, Namespace, Process, free_port, until};
 
 /// How long anything here may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -315,4 +317,47 @@ fn a_reload_keeps_listeners_and_connections_and_a_bad_one_changes_nothing() {
     stream.send(&Query::from("a.test A"));
     assert_eq!(stream.receive(LIMIT).unwrap().rcode(), ResponseCode::Refused);
     assert_eq!(gateway.ask("a.other.test A").rcode(), ResponseCode::NoError);
+}
+
+#[test]
+fn all_file_descriptors_that_are_allowed_are_used() {
+    let folder = Folder::new("descriptors");
+    let port = free_port();
+    let corefile = folder.write("Corefile", format!(".:{port} {{\n whoami\n}}\n"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 256 && exec \"$0\" -conf \"$1\""]);
+    command.arg(tests::gateway::binary()).arg(corefile);
+    let process = Process::start("gateway", command);
+    let limits = format!("/proc/{}/limits", process.id());
+    let raised = until(LIMIT, || {
+        let limits = std::fs::read_to_string(&limits).ok()?;
+        let line = limits.lines().find(|line| line.starts_with("Max open files"))?;
+        let mut words = line.split_whitespace().skip(3);
+        let (soft, hard) = (words.next()?, words.next()?);
+        (soft != "256" && soft == hard).then_some(())
+    });
+    raised.expect("the soft limit is the hard one");
+}
+
+#[test]
+fn a_lack_of_file_descriptors_is_said_by_name_and_once() {
+    let corefile =
+        ".:@PORT@ {\n errors\n forward . 127.0.0.1:1\n}\na.test:@PORT@ {\n whoami\n}\n";
+    let mut gateway = Gateway::new(corefile).start();
+    let pid = Pid::from_raw(i32::try_from(gateway.process().id()).unwrap());
+    let few = Rlimit { current: Some(64), maximum: Some(64) };
+    prlimit(pid, Resource::Nofile, few).expect("the limit can be lowered");
+    let address = gateway.address();
+    let connections: Vec<_> = (0..100).map_while(|_| TcpStream::connect(address).ok()).collect();
+    gateway.line("accepting a connection: Too many open files");
+    assert_eq!(gateway.ask("x.a.test A").rcode(), ResponseCode::NoError);
+    assert_eq!(gateway.ask("www.example.org A").rcode(), ResponseCode::ServFail);
+    gateway.line("dial udp 127.0.0.1");
+    assert!(gateway.output().contains(": Too many open files"), "{}", gateway.output());
+    std::thread::sleep(Duration::from_secs(1));
+    let told = gateway.output().matches("accepting a connection").count();
+    assert!((1..=4).contains(&told), "{told} lines: one a listener, not ten a second");
+    drop(connections);
+    let heard = until(LIMIT, || Query::from("x.a.test A").tcp().ask(address));
+    heard.expect("connections are accepted again");
 }

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use config::corefile::Source;
 use config::settings::{self, Provenance, Settings};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::flags::Command;
 
@@ -106,6 +107,7 @@ fn source(file: Option<&Path>) -> Result<Source, String> {
 /// Serves until told to stop.
 fn serve(settings: &Settings, source: &Source, demo: Option<&demo::Demo>) -> ExitCode {
     let log = logger::install(settings.log_format, settings.log_level, settings.log_timestamps);
+    allow_files();
     let code = match run::serve(settings, source, demo) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -115,6 +117,16 @@ fn serve(settings: &Settings, source: &Source, demo: Option<&demo::Demo>) -> Exi
     };
     log.flush();
     code
+}
+
+/// Takes as many file descriptors as the system allows: the soft limit, often 1,024, is for programs that use `select`, and fewer than
+/// the connections that the settings allow.
+fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        log::warn!("the limit of open files stays as it is: {error}");
+    }
 }
 
 /// Says on standard error why nothing goes, and fails.
