@@ -132,8 +132,10 @@ impl Folder {
     fn load(&mut self, path: PathBuf, stamp: Stamp, problems: &mut Vec<Problem>) -> bool {
         let text = if stamp.len > LARGEST {
             Err(std::io::Error::other("it is larger than 64 MiB"))
-        } else {
+        } else if path.is_file() {
             std::fs::read_to_string(&path)
+        } else {
+            Err(std::io::Error::other("it is no regular file"))
         };
         let (documents, wrong) = match text {
             Ok(text) => yaml::parse(&text),

@@ -11,6 +11,7 @@ use engine::{
 };
 use wire::{Answer, Name, Section, class, rcode, rtype};
 
+use crate::shared::file;
 use crate::shared::zones::Zones;
 
 /// The registry entry.
@@ -84,7 +85,7 @@ fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
             Source::Plugin(plugin.to_owned(), setup.roles())
         }
         None => {
-            let text = std::fs::read_to_string(&last.text).map_err(|error| {
+            let text = file::text(last.text.as_ref()).map_err(|error| {
                 let wrong = last.wrong(format_args!("cannot be read: {error}"));
                 wrong.help("name a file in the form of resolv.conf, or a plugin as @kubernetes")
             })?;

@@ -16,6 +16,7 @@ use super::flight::Flights;
 use super::handler::{Forward, MAX_UPSTREAMS, Policy, Rcodes, Told};
 use super::message::rcode_of;
 use super::resolve;
+use crate::shared::file;
 
 /// The counter of queries that found all upstreams down.
 const BROKEN: &str = "coredns_forward_healthcheck_broken_total";
@@ -343,7 +344,7 @@ fn target(word: &Word, config: &Config) -> Result<Vec<SocketAddr>, Diagnostic> {
     }
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     if Path::new(rest).exists() {
-        let read = std::fs::read_to_string(rest);
+        let read = file::text(Path::new(rest));
         let read = read.map_err(|error| word.wrong(format_args!("cannot be read: {error}")))?;
         let servers = ResolvConf::read(&read).nameservers;
         return servers.iter().map(|server| plain(server, word)).collect();

@@ -1,6 +1,6 @@
 //! A hosts file that is read again when it changes.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, BufRead, BufReader};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +14,7 @@ use engine::{Stage, Stop};
 use wire::Name;
 
 use super::table::{Builder, Table};
+use crate::shared::file;
 use crate::shared::zones::Zones;
 
 /// The longest line, in octets: enough for hundreds of names, too little to fill the memory with.
@@ -75,7 +76,7 @@ impl Source {
     pub(super) fn refresh(&self) -> io::Result<()> {
         // Held while reading, so that two tasks do not read the same file twice.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = match File::open(&self.path) {
+        let file = match file::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),

@@ -15,8 +15,8 @@ use super::address::is_reverse;
 use super::source::{self, Source};
 use super::{Cluster, Kubernetes, Pods};
 use crate::shared::fall::Fall;
-use crate::shared::host;
 use crate::shared::zones::Zones;
+use crate::shared::{file, host};
 
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 5;
@@ -408,7 +408,7 @@ fn own_addresses(setup: &mut Setup<'_>) -> Box<[std::net::IpAddr]> {
 }
 
 /// The search domains of a file in the form of resolv.conf; none if it cannot be read.
-fn search_domains(file: &Path) -> Box<[Name]> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+fn search_domains(path: &Path) -> Box<[Name]> {
+    let text = file::text(path).unwrap_or_default();
     ResolvConf::read(&text).search.iter().filter_map(|domain| Name::parse(domain)).collect()
 }

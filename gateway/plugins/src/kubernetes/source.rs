@@ -12,6 +12,7 @@ use k8s::{Keep, Store, WatchSet};
 
 use super::metrics::Figures;
 use super::setup::Config;
+use crate::shared::file;
 
 /// How often the log says that the start waits.
 const REMIND: Duration = Duration::from_millis(500);
@@ -161,7 +162,7 @@ impl Config {
     }
 }
 
-/// Whether a file can be opened.
-fn readable(file: &Path) -> std::io::Result<()> {
-    std::fs::File::open(file).map(drop)
+/// Whether a file can be opened and has an end.
+fn readable(path: &Path) -> std::io::Result<()> {
+    file::open(path).map(drop)
 }

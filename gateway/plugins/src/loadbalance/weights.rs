@@ -14,6 +14,8 @@ use engine::{Stage, Stop};
 use foldhash::fast::FixedState;
 use wire::Name;
 
+use crate::shared::file;
+
 /// The weights of a name's addresses.
 type Addresses = Vec<(IpAddr, u8)>;
 
@@ -66,7 +68,7 @@ impl Weights {
     /// If it cannot be read or a line is wrong; then the weights stay what they were.
     pub(super) fn refresh(&self) -> Result<(), Unusable> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = std::fs::read_to_string(&self.path).map_err(Unusable::Open)?;
+        let text = file::text(&self.path).map_err(Unusable::Open)?;
         let hash = Some(FixedState::default().hash_one(&text));
         if *seen == hash {
             return Ok(());

@@ -3,6 +3,7 @@
 pub mod asked;
 pub mod expr;
 pub mod fall;
+pub mod file;
 pub mod gotemplate;
 pub mod host;
 pub mod listen;
