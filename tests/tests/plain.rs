@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use tests::client::{Query, Reply, Stream};
 use tests::{Folder, Gateway, Namespace, Process, free_port, until};
 
@@ -341,8 +341,7 @@ fn all_file_descriptors_that_are_allowed_are_used() {
 
 #[test]
 fn a_lack_of_file_descriptors_is_said_by_name_and_once() {
-    let corefile =
-        ".:@PORT@ {\n errors\n forward . 127.0.0.1:1\n}\na.test:@PORT@ {\n whoami\n}\n";
+    let corefile = ".:@PORT@ {\n errors\n forward . 127.0.0.1:1\n}\na.test:@PORT@ {\n whoami\n}\n";
     let mut gateway = Gateway::new(corefile).start();
     let pid = Pid::from_raw(i32::try_from(gateway.process().id()).unwrap());
     let few = Rlimit { current: Some(64), maximum: Some(64) };
@@ -360,4 +359,48 @@ fn a_lack_of_file_descriptors_is_said_by_name_and_once() {
     drop(connections);
     let heard = until(LIMIT, || Query::from("x.a.test A").tcp().ask(address));
     heard.expect("connections are accepted again");
+}
+
+#[test]
+fn a_reader_of_the_log_that_stands_still_does_not_hold_up_the_end() {
+    let folder = Folder::new("blocked");
+    let port = free_port();
+    let corefile = folder.write("Corefile", format!(".:{port} {{\n log\n whoami\n}}\n"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut child = Command::new(tests::gateway::binary())
+        .arg("-conf")
+        .arg(corefile)
+        .stdout(writer)
+        .spawn()
+        .unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    until(LIMIT, || Query::from("x.test A").ask(address)).expect("it serves");
+    // More lines than the pipe and the queue hold.
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(address).unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    let query = Query::from("x.test A").encode();
+    for _ in 0..20_000 {
+        socket.send(&query).unwrap();
+        socket.recv(&mut [0; 512]).unwrap();
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = until(2 * LIMIT, || child.try_wait().unwrap());
+    if ended.is_none() {
+        child.kill().unwrap();
+    }
+    drop(reader);
+    assert!(ended.expect("it ends though nobody reads").success());
+}
+
+#[test]
+fn a_start_without_threads_says_so_and_ends() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -u 3 && exec setpriv --reuid 65534 \"$0\" -p 0 -conf /dev/null"]);
+    command.arg(tests::gateway::binary());
+    let mut process = Process::start("gateway", command);
+    let ended = process.wait(LIMIT).expect("it ends");
+    assert_eq!(ended.code(), Some(1), "{}", process.output());
+    process.line("cannot start the runtime: ", LIMIT);
 }

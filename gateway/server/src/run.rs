@@ -77,15 +77,28 @@ pub(crate) fn serve(
     source: &Source,
     demo: Option<&Demo>,
 ) -> anyhow::Result<u8> {
-    let control = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("control")
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let control = runtime()?;
     let code = control.block_on(run(settings, source, demo));
     control.shutdown_timeout(Duration::from_millis(500));
     code
+}
+
+/// Starts the threads for everything but queries. Where the system has no more threads the runtime panics, and waits for those that it
+/// has not: there is nothing to go on with, so that the process says so and ends.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|panic| {
+        let why = panic.payload_as_str().unwrap_or("no reason is known");
+        crate::say(&format!("cannot start the runtime: {why}"));
+        std::process::exit(1);
+    }));
+    let built = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build();
+    std::panic::set_hook(hook);
+    built.context("cannot start the runtime")
 }
 
 /// The life of the process.
