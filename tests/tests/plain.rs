@@ -396,9 +396,9 @@ fn a_reader_of_the_log_that_stands_still_does_not_hold_up_the_end() {
 
 #[test]
 fn a_start_without_threads_says_so_and_ends() {
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -u 3 && exec setpriv --reuid 65534 \"$0\" -p 0 -conf /dev/null"]);
-    command.arg(tests::gateway::binary());
+    let mut command = Command::new("prlimit");
+    command.args(["--nproc=3", "setpriv", "--reuid", "65534"]);
+    command.arg(tests::gateway::binary()).args(["-p", "0", "-conf", "/dev/null"]);
     let mut process = Process::start("gateway", command);
     let ended = process.wait(LIMIT).expect("it ends");
     assert_eq!(ended.code(), Some(1), "{}", process.output());
