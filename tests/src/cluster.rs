@@ -54,19 +54,46 @@ impl Cluster {
         Self::begin(Some(namespace.door()), flags)
     }
 
-    /// Starts an empty cluster anywhere.
-    fn begin(door: Option<Door>, flags: &[&str]) -> Self {
-        // The program would take any free port, one that the kernel may give to a client while the server is away.
-        let ports = [format!("--port={}", free_port()), format!("--etcd-port={}", free_port())];
-        let flags = ports.into_iter().chain(flags.iter().map(|&f| f.to_owned())).collect();
-        let folder = Folder::new("cluster");
-        let mut cluster = Self { folder, process: None, flags, door, info: Value::Null };
+    /// Starts a cluster with so many Services, each with an EndpointSlice of five addresses, all of which is in etcd before
+    /// the API server starts; they are those of [`Cluster::load`], and every tenth Service is headless. Service `I` has the
+    /// cluster IP 10.100.0.0 + `I` + 1 or, if headless, hostnames `pod-0` to `pod-4`; the addresses begin at
+    /// 172.16.0.0 + 5 `I`.
+    pub fn loaded(services: u32, namespaces: u32, flags: &[&str]) -> Self {
+        let mut cluster = Self::prepared(None, flags);
+        cluster.serve(&["--etcd-only"]);
+        run(testbed(None, "etcdload").args(["-etcd", cluster.etcd()]).args([
+            "-services",
+            &services.to_string(),
+            "-namespaces",
+            &namespaces.to_string(),
+        ]));
+        cluster.stop();
         cluster.restart();
         cluster
     }
 
+    /// Starts an empty cluster anywhere.
+    fn begin(door: Option<Door>, flags: &[&str]) -> Self {
+        let mut cluster = Self::prepared(door, flags);
+        cluster.restart();
+        cluster
+    }
+
+    /// Makes a folder for a cluster and finds ports, and starts nothing.
+    fn prepared(door: Option<Door>, flags: &[&str]) -> Self {
+        // The program would take any free port, one that the kernel may give to a client while the server is away.
+        let ports = [format!("--port={}", free_port()), format!("--etcd-port={}", free_port())];
+        let flags = ports.into_iter().chain(flags.iter().map(|&f| f.to_owned())).collect();
+        Self { folder: Folder::new("cluster"), process: None, flags, door, info: Value::Null }
+    }
+
     /// Starts it again on the same data and ports, if it does not run.
     pub fn restart(&mut self) {
+        self.serve(&[]);
+    }
+
+    /// Starts it with more flags, if it does not run.
+    fn serve(&mut self, more: &[&str]) {
         if self.process.is_some() {
             return;
         }
@@ -75,7 +102,7 @@ impl Cluster {
             .arg("--state-dir")
             .arg(self.folder.path())
             .args(["--stop-on-stdin-close", "--grace=1s"]);
-        command.args(&self.flags).stdin(Stdio::piped());
+        command.args(&self.flags).args(more).stdin(Stdio::piped());
         let process = Process::start("testbed", command);
         let line = process.line("\"readyAfterMs\"", START);
         self.info = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));

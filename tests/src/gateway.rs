@@ -249,6 +249,11 @@ impl Gateway {
         self.process.signal(signal);
     }
 
+    /// What it used so far: memory, time, open files.
+    pub fn usage(&self) -> &Process {
+        &self.process
+    }
+
     /// Its process, for anything else.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
@@ -256,13 +261,7 @@ impl Gateway {
 
     /// The memory that it holds, in bytes.
     pub fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))
-            .unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-        let kib: u64 = line
-            .and_then(|l| l.split_whitespace().next()?.parse().ok())
-            .expect("the process has a VmRSS");
-        kib * 1024
+        self.process.size("VmRSS")
     }
 
     /// Ends it as a service manager does; gives its status.

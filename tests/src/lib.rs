@@ -9,13 +9,15 @@ pub mod process;
 pub mod relay;
 pub mod scripted;
 pub mod upstream;
+pub mod watchman;
 
 pub use api::Api;
 pub use client::{Query, Reply, Stream};
 pub use cluster::Cluster;
 pub use gateway::Gateway;
 pub use namespace::Namespace;
-pub use process::{Folder, Process, free_port, until};
+pub use process::{Folder, Process, free_port, stated, until};
 pub use relay::Relay;
 pub use scripted::Scripted;
 pub use upstream::Upstream;
+pub use watchman::Watchman;

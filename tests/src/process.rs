@@ -37,6 +37,13 @@ pub fn until<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<
     }
 }
 
+/// A figure from the environment, or this one if it names none; how long tests say what they measure against.
+pub fn stated(name: &str, default: f64) -> f64 {
+    std::env::var(name)
+        .ok()
+        .map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
+}
+
 /// Gives a port that is free for UDP and TCP on all addresses, below those the kernel gives to clients, each once.
 pub fn free_port() -> u16 {
     const FIRST: u32 = 20_000;
@@ -202,6 +209,46 @@ impl Process {
             self.kill();
             self.child.wait().unwrap_or_else(|e| panic!("{}: {e}", self.label))
         })
+    }
+
+    /// A size from its `/proc` status in octets, such as that of `VmRSS` (proc_pid_status(5)).
+    pub fn size(&self, field: &str) -> u64 {
+        let text = self.proc("status");
+        let kib = text.lines().find_map(|l| {
+            l.strip_prefix(field)?.strip_prefix(':')?.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        kib.unwrap_or_else(|| panic!("{} has no {field}:\n{text}", self.label)) * 1024
+    }
+
+    /// Makes `VmHWM`, the most memory that it held, begin anew with what it holds now.
+    pub fn forget_peak(&self) {
+        let path = format!("/proc/{}/clear_refs", self.id());
+        fs::write(&path, "5").unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+
+    /// The time that all its threads spent on a processor so far.
+    pub fn processor_time(&self) -> Duration {
+        /// Ticks of a second in `/proc`, which are a hundred on all machines that Rust knows.
+        const TICKS: f64 = 100.0;
+        let text = self.proc("stat");
+        // The second field is the program's name in brackets and may have spaces; utime and stime are 14 and 15.
+        let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace());
+        let ticks: Vec<u32> =
+            fields.into_iter().flatten().skip(11).take(2).filter_map(|f| f.parse().ok()).collect();
+        assert_eq!(ticks.len(), 2, "{}: {text}", self.label);
+        Duration::from_secs_f64(ticks.iter().map(|&t| f64::from(t)).sum::<f64>() / TICKS)
+    }
+
+    /// How many files it has open, sockets included.
+    pub fn descriptors(&self) -> usize {
+        let path = format!("/proc/{}/fd", self.id());
+        fs::read_dir(&path).unwrap_or_else(|e| panic!("{path}: {e}")).count()
+    }
+
+    /// What `/proc` tells of it.
+    fn proc(&self, name: &str) -> String {
+        let path = format!("/proc/{}/{name}", self.id());
+        fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {path}: {e}", self.label))
     }
 
     /// The ports on which it listens for TCP connections or has an unconnected UDP socket.

@@ -3,13 +3,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
-use tests::{Cluster, Folder, Gateway, Query, Relay};
+use tests::{Cluster, Folder, Gateway, Relay, Watchman, stated, watchman};
 
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -88,96 +87,46 @@ fn lines(gateway: &Gateway, text: &str) -> usize {
     gateway.output().lines().filter(|l| l.contains(text)).count()
 }
 
-/// Asks the same names all the time and notes each reply that is not the one that they had.
-struct Watchman {
-    /// Whether it shall end.
-    over: Arc<AtomicBool>,
-    /// How often it asked.
-    count: Arc<AtomicUsize>,
-    /// Gives what was wrong.
-    thread: JoinHandle<Vec<String>>,
-}
-
-impl Watchman {
-    /// Begins to ask for the names of a namespace made by [`objects`].
-    fn start(gateway: &Gateway, namespace: &str, net: &str) -> Self {
-        let last = net.rsplit('.').next().unwrap_or_default();
-        let names: Vec<String> = ["web", "db", "db-0.db", "db-1.db"]
-            .iter()
-            .map(|n| format!("{n}.{namespace}.svc.cluster.local A"))
-            .chain([
-                format!("web.{namespace}.svc.cluster.local AAAA"),
-                format!("out.{namespace}.svc.cluster.local CNAME"),
-                format!("_http._tcp.web.{namespace}.svc.cluster.local SRV"),
-                format!("_pg._tcp.db.{namespace}.svc.cluster.local SRV"),
-                format!(
-                    "{}.{namespace}.pod.cluster.local A",
-                    format!("{net}.201").replace('.', "-")
-                ),
-                format!("1.{last}.96.10.in-addr.arpa PTR"),
-                format!("102.{last}.96.10.in-addr.arpa PTR"),
-                format!("{namespace}.svc.cluster.local A"),
-                format!("nothing.{namespace}.svc.cluster.local A"),
-                "kubernetes.default.svc.cluster.local A".to_owned(),
-            ])
-            .collect();
-        let server = gateway.address();
-        // Serials differ; whether there is one does not.
-        let ask = move |name: &str| {
-            let reply = Query::from(name).ask(server)?;
-            Some((reply.rcode(), reply.answers(), reply.authorities().len()))
+/// Begins to ask all the time for the names of a namespace made by [`objects`].
+fn watch(gateway: &Gateway, namespace: &str, net: &str) -> Watchman {
+    let last = net.rsplit('.').next().unwrap_or_default();
+    let names: Vec<String> = ["web", "db", "db-0.db", "db-1.db"]
+        .iter()
+        .map(|n| format!("{n}.{namespace}.svc.cluster.local A"))
+        .chain([
+            format!("web.{namespace}.svc.cluster.local AAAA"),
+            format!("out.{namespace}.svc.cluster.local CNAME"),
+            format!("_http._tcp.web.{namespace}.svc.cluster.local SRV"),
+            format!("_pg._tcp.db.{namespace}.svc.cluster.local SRV"),
+            format!("{}.{namespace}.pod.cluster.local A", format!("{net}.201").replace('.', "-")),
+            format!("1.{last}.96.10.in-addr.arpa PTR"),
+            format!("102.{last}.96.10.in-addr.arpa PTR"),
+            format!("{namespace}.svc.cluster.local A"),
+            format!("nothing.{namespace}.svc.cluster.local A"),
+            "kubernetes.default.svc.cluster.local A".to_owned(),
+        ])
+        .collect();
+    for name in &names {
+        let reply = gateway.ask(name.as_str());
+        let empty =
+            name.contains("AAAA") || name.starts_with(namespace) || name.starts_with("nothing");
+        let wanted = if name.starts_with("nothing") {
+            ResponseCode::NXDomain
+        } else {
+            ResponseCode::NoError
         };
-        let right: Vec<_> = names.iter().map(|name| ask(name)).collect();
-        for (name, reply) in names.iter().zip(&right) {
-            let (rcode, answers, _) = reply.as_ref().unwrap_or_else(|| panic!("{name}"));
-            let empty =
-                name.contains("AAAA") || name.starts_with(namespace) || name.starts_with("nothing");
-            let wanted = if name.starts_with("nothing") {
-                ResponseCode::NXDomain
-            } else {
-                ResponseCode::NoError
-            };
-            assert!(
-                *rcode == wanted && answers.is_empty() == empty,
-                "{name}: {reply:?}\n{}",
-                gateway.output()
-            );
-        }
-        let (over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (ended, counted) = (Arc::clone(&over), Arc::clone(&count));
-        let thread = spawn(move || {
-            let mut wrong = Vec::new();
-            let begin = Instant::now();
-            while !ended.load(Ordering::SeqCst) {
-                for (name, right) in names.iter().zip(&right) {
-                    let reply = ask(name);
-                    counted.fetch_add(1, Ordering::SeqCst);
-                    if reply != *right && wrong.len() < 20 {
-                        wrong.push(format!("{:?} {name}: {reply:?}", begin.elapsed()));
-                    }
-                }
-                sleep(Duration::from_millis(5));
-            }
-            wrong
-        });
-        Self { over, count, thread }
+        assert!(
+            reply.rcode() == wanted && reply.answers().is_empty() == empty,
+            "{name}: {reply:?}\n{}",
+            gateway.output()
+        );
     }
-
-    /// Ends, and panics if anything was wrong; gives the number of queries.
-    fn end(self, gateway: &Gateway) -> usize {
-        self.over.store(true, Ordering::SeqCst);
-        let wrong = self.thread.join().expect("it asks to the end");
-        assert!(wrong.is_empty(), "wrong answers: {wrong:#?}\n{}", gateway.output());
-        let count = self.count.load(Ordering::SeqCst);
-        assert!(count >= 100, "only {count} queries");
-        count
-    }
+    Watchman::start(vec![watchman::steady(gateway.address(), &names)])
 }
 
 /// The duration of the outage: that of the environment if it names one.
 fn outage() -> Duration {
-    let stated = std::env::var("OUTAGE_SECONDS").ok().and_then(|s| s.parse().ok());
-    stated.map_or(OUTAGE, Duration::from_secs)
+    Duration::from_secs_f64(stated("OUTAGE_SECONDS", OUTAGE.as_secs_f64()))
 }
 
 #[test]
@@ -189,7 +138,7 @@ fn an_outage_is_not_noticed_by_clients_and_over_at_once() {
     let folder = Folder::new("kubeconfig");
     let kubeconfig = folder.write("kubeconfig", cluster.kubeconfig_at("reader", relay.address()));
     let gateway = gateway(&kubeconfig, "pods verified");
-    let watchman = Watchman::start(&gateway, "outage", "10.96.61");
+    let watchman = watch(&gateway, "outage", "10.96.61");
 
     relay.close();
     cluster.kill();
@@ -223,7 +172,7 @@ fn a_server_that_is_killed_and_restarted_is_found_again() {
     let mut cluster = shaken();
     cluster.apply(&objects("killed", "10.96.62"));
     let gateway = gateway(&cluster.kubeconfig("reader"), "pods verified");
-    let watchman = Watchman::start(&gateway, "killed", "10.96.62");
+    let watchman = watch(&gateway, "killed", "10.96.62");
     for round in 1..=2 {
         cluster.kill();
         gateway.line("refused");
@@ -245,7 +194,7 @@ fn a_server_that_hangs_is_waited_for() {
     cluster.apply(&objects("hung", "10.96.63"));
     let kubeconfig = cluster.kubeconfig("reader");
     let first = gateway(&kubeconfig, "pods verified");
-    let watchman = Watchman::start(&first, "hung", "10.96.63");
+    let watchman = watch(&first, "hung", "10.96.63");
     cluster.pause();
     let second = gateway(&kubeconfig, "pods verified\n  startup_timeout 200ms");
     second.line("starting server with unsynced Kubernetes API");
@@ -286,7 +235,7 @@ fn a_server_whose_data_was_restored_from_a_backup_is_believed() {
     cluster.stop();
     fs::remove_dir_all(cluster.data()).unwrap();
     copy(&backup.path().join("etcd"), &cluster.data());
-    let watchman = Watchman::start(&gateway, "restored", "10.96.64");
+    let watchman = watch(&gateway, "restored", "10.96.64");
     cluster.restart();
     let begin = Instant::now();
     gateway.ask_until("lost.restored.svc.cluster.local", LIMIT, |r| {
@@ -346,7 +295,7 @@ fn a_token_that_is_revoked_is_said_once_and_a_new_one_is_taken() {
     let users = format!("users:\n- name: reader\n  user:\n    tokenFile: {}\n", file.display());
     let kubeconfig = folder.write("kubeconfig", format!("{before}{users}"));
     let gateway = gateway(&kubeconfig, "pods verified");
-    let watchman = Watchman::start(&gateway, "steady", "10.96.60");
+    let watchman = watch(&gateway, "steady", "10.96.60");
     cluster.delete(
         "{apiVersion: v1, kind: ServiceAccount, metadata: {name: doomed, namespace: steady}}",
     );

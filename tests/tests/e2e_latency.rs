@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::api::{self, Api};
-use tests::{Cluster, Gateway, Query};
+use tests::{Cluster, Gateway, Query, stated};
 
 /// Updates a second: half of them of EndpointSlices, half of Services.
 const RATE: f64 = 100.0;
@@ -27,13 +27,6 @@ struct Seen {
     question: String,
     /// The new answer.
     data: String,
-}
-
-/// A figure from the environment.
-fn stated(name: &str, default: f64) -> f64 {
-    std::env::var(name)
-        .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
 /// Services without addresses of their own and their slices, and aliases.
