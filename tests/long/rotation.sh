@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Credentials are replaced 100 times while a client asks: no answer fails, and the API server sees each of them once it is there.
+# ROTATIONS is how often. With WRITE=1 the result goes into docs/measurements.md.
+#
+# Covered are a token file, replaced as the kubelet replaces it in a pod (a link to a folder; it is read for each request), and the
+# two files of a client certificate, replaced one after the other (they are read when a request could not be sent or was answered
+# with 401). After each rotation the connections to the API server are broken, and something that changes then must be answered.
+# A certificate that ends while it is in use is a test beside it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export ROTATIONS=${ROTATIONS:-100}
+if [ -z "${CAUSEWAY_BIN:-}" ]; then
+  cargo build --release --locked -p gateway
+  export CAUSEWAY_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release/causeway
+fi
+out=$(cargo test -q -p tests --locked --test e2e_rotation -- --nocapture 2>&1) || { echo "$out"; exit 1; }
+lines=$(grep -o '[0-9]* rotations of .*' <<<"$out" | sort)
+echo "$lines"
+[ -n "${WRITE:-}" ] || exit 0
+tests/record rotation <<END
+## Credentials that are replaced
+
+\`tests/long/rotation.sh\`: a token file, and a certificate with its key, are replaced again and again and the connections to the API server broken,
+while a client asks five names all the time.
+
+\`\`\`txt
+$lines
+\`\`\`
+END
