@@ -6,8 +6,8 @@ fn main() {
     let asked = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
     let commit = asked.ok().filter(|done| done.status.success()).map(|done| done.stdout);
     if let Some(commit) = commit.and_then(|commit| String::from_utf8(commit).ok()) {
-        println!("cargo:rustc-env=CAUSEWAY_COMMIT={}", commit.trim());
+        println!("cargo:rustc-env=GATEWAY_COMMIT={}", commit.trim());
     }
     println!("cargo:rerun-if-changed=../../.git/HEAD");
-    println!("cargo:rerun-if-env-changed=CAUSEWAY_COMMIT");
+    println!("cargo:rerun-if-env-changed=GATEWAY_COMMIT");
 }

@@ -288,3 +288,14 @@ fn remote_may(cluster: &Cluster, kubeconfig: &Path, resource: &str) -> bool {
     watch.arg("-kubeconfig").arg(kubeconfig).args(["-resource", resource]);
     watch.output().expect("the testbed is there").status.success()
 }
+
+// What the build leaves in the environment of `cargo run` must not be taken for a setting.
+#[test]
+fn the_readmes_first_command_starts_the_program() {
+    let mut run = Command::new(env!("CARGO"));
+    run.args(["run", "--quiet", "--locked", "-p", "gateway", "--", "config"]);
+    let output = run.current_dir(repository()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("udp_payload_size"));
+}

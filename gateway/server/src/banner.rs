@@ -8,7 +8,7 @@ use engine::Live;
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit of this build; `unknown` where it was built outside of a checkout.
-pub(crate) const COMMIT: &str = match option_env!("CAUSEWAY_COMMIT") {
+pub(crate) const COMMIT: &str = match option_env!("GATEWAY_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
