@@ -113,6 +113,7 @@ fn what_is_encoded_decodes_elsewhere_to_the_same_records() {
             edns: &request.edns,
             udp_size: 4096,
             reserve: 0,
+            pad: 0,
         };
         let mut out = Vec::new();
         wire::encode(&answer, &reply, &mut out);
@@ -169,6 +170,7 @@ fn short_room_gives_whole_records_and_never_more_than_the_limit() {
             edns: &request.edns,
             udp_size: 1232,
             reserve: 0,
+            pad: 0,
         };
         let mut out = Vec::new();
         wire::encode(&answer, &reply, &mut out);
@@ -199,6 +201,7 @@ fn garbage_is_refused_and_nothing_panics() {
             edns: &asked.edns,
             udp_size: 1232,
             reserve: 0,
+            pad: 0,
         };
         let mut message = Vec::new();
         wire::encode(&answer, &reply, &mut message);
@@ -241,6 +244,7 @@ fn a_large_set_costs_no_more_than_its_size() {
         edns: &request.edns,
         udp_size: 0,
         reserve: 0,
+        pad: 0,
     };
     let mut out = Vec::new();
     wire::encode(&answer, &reply, &mut out);

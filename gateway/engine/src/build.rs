@@ -9,6 +9,7 @@ use config::{Block, Diagnostic, Directive, Key, Scheme};
 use wire::Name;
 
 use crate::admin::Page;
+use crate::door::Door;
 use crate::exchange::Transport;
 use crate::gateway::Common;
 use crate::live::{Live, Site};
@@ -104,6 +105,7 @@ impl Build<'_> {
             }
         }
         let (groups, routes) = self.groups(&drafts, &mut wrong);
+        check_tls(&groups, &drafts, &mut wrong, &mut whole.warnings);
         let mut sites = Vec::new();
         for (draft, routes) in drafts.into_iter().zip(routes) {
             sites.push(finish(draft.site, routes.into(), &mut wrong));
@@ -190,10 +192,7 @@ impl Build<'_> {
             }
         };
         if !self.transports.contains(&transport) {
-            return Err(key
-                .word
-                .wrong("has a scheme that this build does not serve")
-                .help("served: dns"));
+            return Err(key.word.wrong("has a scheme that this build does not serve"));
         }
         let default = || match key.scheme {
             Scheme::Dns => self.port,
@@ -278,6 +277,11 @@ impl Build<'_> {
                         groups.len() - 1
                     });
                     let group = &mut groups[index];
+                    if found.is_none() {
+                        group.door.clone_from(&site.door);
+                    } else if !same_door(group.door.as_ref(), site.door.as_ref()) {
+                        wrong.extend(other_door(draft, group_key));
+                    }
                     group.spec.merge(&site.listen);
                     group.classes.chaos |= site.classes.chaos;
                     group.classes.all |= site.classes.all;
@@ -385,6 +389,57 @@ fn clash(
         }
     }
     None
+}
+
+/// Finds the listeners without a certificate: QUIC has no clear text; the others speak it, for a proxy in front that ends TLS.
+fn check_tls(
+    groups: &[Group],
+    drafts: &[Draft<'_>],
+    wrong: &mut Vec<Diagnostic>,
+    warnings: &mut Vec<Diagnostic>,
+) {
+    for group in groups.iter().filter(|group| group.spec.tls.is_empty()) {
+        let transport = group.key.transport;
+        let key = drafts.iter().find_map(|draft| {
+            let at = draft
+                .keys
+                .iter()
+                .position(|key| (key.transport, key.port) == (transport, group.key.port))?;
+            draft.block.keys.get(at)
+        });
+        let Some(key) = key else { continue };
+        match transport {
+            Transport::Quic | Transport::Https3 => wrong.push(
+                key.word
+                    .fault(format!("{} needs a certificate, since QUIC has no clear text", group.key))
+                    .help("write `tls CERT KEY` in the block, or `tls { self_signed }` for a first try"),
+            ),
+            Transport::Tls | Transport::Https => warnings.push(
+                key.word
+                    .fault(format!("{} has no `tls`: it speaks clear text, as behind a proxy that ends TLS", group.key))
+                    .help("write `tls CERT KEY` in the block if clients ask it directly"),
+            ),
+            Transport::Udp | Transport::Tcp | Transport::Grpc => {}
+        }
+    }
+}
+
+/// Whether two blocks have the same door, or none.
+fn same_door(one: Option<&Arc<dyn Door>>, other: Option<&Arc<dyn Door>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}
+
+/// What is wrong with a block whose clients are known otherwise than those of a block before it at the same listener.
+fn other_door(draft: &Draft<'_>, key: GroupKey) -> Option<Diagnostic> {
+    let own = draft.block.directives.iter().find(|directive| directive.name.text == "identity");
+    let word = own.map(|directive| &directive.name);
+    let word = word.or_else(|| draft.block.keys.first().map(|key| &key.word))?;
+    let text = format!("another block at {key} has other `identity` lines, or none");
+    Some(word.fault(text).help("write the same lines in all blocks of a listener"))
 }
 
 /// Completes a block.

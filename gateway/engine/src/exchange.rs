@@ -3,11 +3,14 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use wire::{Answer, Bad, Flags, Name, Parts, Reply, Request, Section, option, rcode};
+use wire::{Answer, Bad, Flags, Name, Options, Parts, Reply, Request, Section, option, rcode};
 
+use crate::door::{Http, Identity, Session};
 use crate::kept::Shelf;
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
@@ -17,6 +20,9 @@ pub(crate) const MAX_DEPTH: usize = 8;
 
 /// How many hooks one exchange may run: a plugin that turns round for ever gets SERVFAIL, not a spinning core.
 pub(crate) const MAX_HOOKS: u32 = 1024;
+
+/// What replies are padded to a multiple of, in octets (RFC 8467 §4.1).
+const PAD: usize = 468;
 
 /// The transport a query came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +77,10 @@ pub struct Query {
     pub parts: Parts,
     /// How long the connection may be idle, told to those who ask (RFC 7828); none for datagrams.
     pub keepalive: Option<Duration>,
+    /// The encrypted connection; none in clear text.
+    pub session: Option<Arc<Session>>,
+    /// The HTTP request; none outside DoH. Its memory stays with the exchange.
+    pub http: Option<Box<Http>>,
 }
 
 /// Why nothing was written, and what the client is told.
@@ -93,6 +103,9 @@ impl Fault {
     /// The server block has no plugins.
     pub const NO_PLUGINS: Self =
         Self { rcode: rcode::REFUSED, ede: None, why: "the server block has no plugins" };
+    /// Nothing is here for this client (EDE 18, Prohibited). HTTP says it as for a missing page.
+    pub const TURNED_AWAY: Self =
+        Self { rcode: rcode::REFUSED, ede: Some(18), why: "the client is not known" };
     /// The class is none that is served.
     pub const CLASS: Self =
         Self { rcode: rcode::REFUSED, ede: None, why: "the class is not served" };
@@ -202,6 +215,14 @@ pub struct Exchange {
     pub(crate) stream: Option<Box<dyn Stream>>,
     /// What a fault has to say beyond its fixed words.
     detail: String,
+    /// Who asks, if that is known.
+    identity: Option<Arc<Identity>>,
+    /// Whether only blocks with a view that admits the query may answer.
+    pub(crate) views_only: bool,
+    /// Whether the door has sent the client away.
+    pub(crate) turned_away: bool,
+    /// Whether the answer depends on who asks; see [`Exchange::is_personal`].
+    personal: AtomicBool,
     random: u64,
 }
 
@@ -227,6 +248,8 @@ impl Exchange {
                 received: crate::spec::now(),
                 parts: Parts::default(),
                 keepalive: None,
+                session: None,
+                http: None,
             },
             deadline: None,
             upstream: None,
@@ -238,6 +261,10 @@ impl Exchange {
             forks: Vec::new(),
             stream: None,
             detail: String::new(),
+            identity: None,
+            views_only: false,
+            turned_away: false,
+            personal: AtomicBool::new(false),
             random: RandomState::new().hash_one(0) | 1,
         })
     }
@@ -253,6 +280,10 @@ impl Exchange {
         self.stream = None;
         self.forks.clear();
         self.detail.clear();
+        self.identity = None;
+        self.views_only = false;
+        self.turned_away = false;
+        *self.personal.get_mut() = false;
         self.query.parts = Parts::default();
         let frame = &mut self.frames[0];
         let read = frame.request.read(&self.query.wire);
@@ -272,6 +303,38 @@ impl Exchange {
                 Begin::Reply(rcode)
             }
         }
+    }
+
+    /// Who asks, if that is known. Whoever answers by it notes that with [`Exchange::note_personal`].
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.as_ref()
+    }
+
+    /// Notes who asks.
+    pub fn identify(&mut self, identity: Arc<Identity>) {
+        self.identity = Some(identity);
+    }
+
+    /// Notes that the answer depends on who asks, so that no cache before the reader keeps it.
+    pub fn note_personal(&self) {
+        self.personal.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer depends on who asks.
+    pub fn is_personal(&self) -> bool {
+        self.personal.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the answer depends on who asks, and tells what was set before: for caches, which only care for what
+    /// is behind them.
+    pub fn set_personal(&mut self, personal: bool) -> bool {
+        std::mem::replace(self.personal.get_mut(), personal)
+    }
+
+    /// Whether the door has sent the client away: what it gets must not differ from what there is for anybody where
+    /// nothing is.
+    pub fn is_turned_away(&self) -> bool {
+        self.turned_away
     }
 
     /// What the chain is now working on.
@@ -407,6 +470,9 @@ impl Exchange {
         fork.query.received = self.query.received;
         fork.query.wire.extend_from_slice(&self.query.wire);
         fork.query.parts = self.query.parts;
+        fork.query.session.clone_from(&self.query.session);
+        fork.query.http.clone_from(&self.query.http);
+        fork.identity.clone_from(&self.identity);
         let (own, frame) = (self.top(), &mut fork.frames[0]);
         frame.request.copy_from(&own.request);
         frame.reset();
@@ -514,8 +580,19 @@ impl Exchange {
             edns: &frame.request.edns,
             udp_size: frame.request.edns.size,
             reserve,
+            pad: self.padding(),
         };
         wire::encode(&frame.answer, &reply, out);
+    }
+
+    /// The block that the reply is padded to: over an encrypted connection, if the client has padded (RFC 7830 §4), and over
+    /// QUIC for all that can be (RFC 9250 §5.4); 0 for none.
+    fn padding(&self) -> usize {
+        let asked =
+            || Options::each(self.client_options()).any(|(code, _)| code == option::PADDING);
+        let pads =
+            self.query.session.is_some() && (self.query.transport == Transport::Quic || asked());
+        if pads { PAD } else { 0 }
     }
 
     /// Leaves all nested runs, after a panic.

@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod build;
+mod door;
 mod exchange;
 mod gateway;
 mod kept;
@@ -19,6 +20,7 @@ pub mod testing;
 mod tests;
 
 pub use build::{Build, Built, Origin};
+pub use door::{Admission, Door, Http, Identity, Kept as SessionKept, Method, Session};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
 pub use gateway::{Common, Gateway, Limits, Served};
 pub use kept::Kept;
@@ -31,4 +33,7 @@ pub use process::Process;
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};
 pub use setup::{BlockKey, Descriptor, Setup, Task};
 pub use shutdown::{Stage, Stop, Stopper};
-pub use spec::{BindAddr, ListenSpec, Timeouts};
+pub use spec::{
+    BindAddr, GrpcSpec, HttpSpec, LimitSpec, ListenSpec, ProxyPolicy, ProxySpec, QuicSpec, Rate,
+    Timeouts, Tls,
+};

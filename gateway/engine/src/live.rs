@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::timeout_at;
 
+use crate::door::Admission;
 use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
 use crate::gateway::Common;
 use crate::plugin::{Metadata, Observer, Plugin, Roles, Step, View};
@@ -83,7 +84,7 @@ impl Live {
     }
 
     /// The listener of a number.
-    pub(crate) fn group(&self, id: ListenerId) -> Option<&Group> {
+    pub fn group(&self, id: ListenerId) -> Option<&Group> {
         self.groups.get(id.0)?.as_ref()
     }
 
@@ -93,9 +94,25 @@ impl Live {
         group.route(&self.sites, x)
     }
 
+    /// Asks the listener's door, and finds the block and route for the client's query.
+    fn enter_by_door(&self, x: &mut Exchange) -> Result<(usize, usize), Fault> {
+        let group = self.group(x.query.listener).ok_or(Fault::NO_ZONE)?;
+        match group.door.as_ref().map_or(Admission::Open, |door| door.admit(x)) {
+            Admission::Open => {}
+            Admission::Views => x.views_only = true,
+            Admission::Refused => {
+                x.turned_away = true;
+                return Err(Fault::TURNED_AWAY);
+            }
+        }
+        let found = group.route(&self.sites, x);
+        x.turned_away = found == Err(Fault::TURNED_AWAY);
+        found
+    }
+
     /// Starts a query just read.
     pub fn start(&self, x: &mut Exchange) -> Progress {
-        let (site, route) = match self.route(x) {
+        let (site, route) = match self.enter_by_door(x) {
             Ok(found) => found,
             Err(fault) => {
                 x.top_mut().route = usize::MAX;

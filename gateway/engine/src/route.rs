@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::FixedState;
 use wire::{class, rtype};
 
+use crate::door::Door;
 use crate::exchange::{Exchange, Fault, Transport};
 use crate::live::Site;
 use crate::spec::{BindAddr, ListenSpec};
@@ -84,6 +85,8 @@ pub struct Group {
     pub spec: ListenSpec,
     /// Which other classes than IN it lets in.
     pub(crate) classes: Classes,
+    /// Who finds out who asks, if anybody does.
+    pub door: Option<Arc<dyn Door>>,
     /// The blocks by zone, each with the number of its route.
     zones: HashMap<Box<[u8]>, Vec<(usize, usize)>, FixedState>,
     /// A bit for each length in octets, modulo 64, that a zone has: most suffixes need no look-up.
@@ -102,7 +105,15 @@ pub(crate) struct Classes {
 impl Group {
     /// A listener without zones.
     pub(crate) fn new(id: ListenerId, key: GroupKey, spec: ListenSpec) -> Self {
-        Self { id, key, spec, classes: Classes::default(), zones: HashMap::default(), lengths: 0 }
+        Self {
+            id,
+            key,
+            spec,
+            classes: Classes::default(),
+            door: None,
+            zones: HashMap::default(),
+            lengths: 0,
+        }
     }
 
     /// Adds a block for a zone, behind those that the zone has.
@@ -143,8 +154,10 @@ impl Group {
                 continue;
             }
             let Some(blocks) = self.zones.get(zone) else { continue };
-            let admitted =
-                |(site, _): &&(usize, usize)| sites[*site].views.iter().all(|view| view.admits(x));
+            let admitted = |(site, _): &&(usize, usize)| {
+                let views = &sites[*site].views;
+                !(x.views_only && views.is_empty()) && views.iter().all(|view| view.admits(x))
+            };
             let Some(found) = blocks.iter().find(admitted).copied() else { continue };
             if sites[found.0].is_bare {
                 return Err(Fault::NO_PLUGINS);
@@ -155,6 +168,6 @@ impl Group {
             }
             return Ok(found);
         }
-        apex.ok_or(Fault::NO_ZONE)
+        apex.ok_or(if x.views_only { Fault::TURNED_AWAY } else { Fault::NO_ZONE })
     }
 }

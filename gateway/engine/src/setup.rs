@@ -15,6 +15,7 @@ use wire::Name;
 
 use crate::admin::{Handler, Page};
 use crate::build::Origin;
+use crate::door::Door;
 use crate::exchange::Transport;
 use crate::live::Link;
 use crate::plugin::{Metadata, Observer, Plugin, Provider, Providers, Role, Roles, View};
@@ -96,6 +97,7 @@ pub(crate) struct SiteBuilder {
     pub(crate) roles: Roles,
     pub(crate) routes: Routes,
     pub(crate) listen: ListenSpec,
+    pub(crate) door: Option<Arc<dyn Door>>,
     pub(crate) classes: Classes,
     pub(crate) root: PathBuf,
     pub(crate) timeout: Option<Duration>,
@@ -315,6 +317,12 @@ impl<'a> Setup<'a> {
     /// What the block says of its listeners.
     pub fn listener(&mut self) -> &mut ListenSpec {
         &mut self.site.listen
+    }
+
+    /// Has `door` find who asks at the block's listeners. Blocks that share a listener have the same one.
+    pub fn door(&mut self, door: Arc<dyn Door>) {
+        self.site.door = Some(door);
+        self.take_part();
     }
 
     /// Lets class CH into the chains of the block's listeners.

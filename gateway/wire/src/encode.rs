@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Rr, Section};
 use crate::compress::Compressor;
-use crate::edns::Edns;
+use crate::edns::{Edns, option};
 use crate::header::{Flags, rtype};
 use crate::name::Name;
 use crate::request::Request;
@@ -22,6 +22,9 @@ pub struct Reply<'a> {
     pub udp_size: u16,
     /// Octets that are kept free at the end, for a signature.
     pub reserve: usize,
+    /// The block that the reply is filled up to a multiple of, in octets, the reserve counted in (RFC 7830, RFC 8467 §4.1); 0
+    /// for no padding.
+    pub pad: usize,
 }
 
 /// Appends the reply to `out`: header, question, as many whole RRsets as fit, and the OPT record.
@@ -54,7 +57,11 @@ pub fn encode(answer: &Answer, reply: &Reply<'_>, out: &mut Vec<u8>) {
         out[base + 2] |= 0x02;
     }
     if reply.edns.present {
+        let at = out.len();
         write_opt(answer, reply, out);
+        if reply.pad > 0 {
+            pad(base, at, reply, out);
+        }
         additionals += 1;
     }
     for (at, count) in [(6, answers), (8, authorities), (10, additionals)] {
@@ -80,6 +87,21 @@ pub fn encode_query(request: &Request, id: u16, out: &mut Vec<u8>) {
 /// Appends the reply's OPT record: the options, DO as asked (RFC 3225 §3), and the upper bits of the response code.
 fn write_opt(answer: &Answer, reply: &Reply<'_>, out: &mut Vec<u8>) {
     opt(reply.udp_size, answer.rcode >> 4, reply.edns.flags & Edns::DO, answer.options.wire(), out);
+}
+
+/// Fills the message that began at `base`, with its OPT record at `at` as the last one, up to a multiple of the block; not beyond
+/// the limit, and not at all if there is no room for the option itself.
+fn pad(base: usize, at: usize, reply: &Reply<'_>, out: &mut Vec<u8>) {
+    let len = out.len() - base + reply.reserve;
+    let limit = reply.limit.min(65535);
+    let Some(room) = limit.checked_sub(len + 4) else { return };
+    let count = ((len + 4).next_multiple_of(reply.pad) - len - 4).min(room);
+    out.extend_from_slice(&option::PADDING.to_be_bytes());
+    // Both lengths are below 65,535, since the message is.
+    out.extend_from_slice(&(count as u16).to_be_bytes());
+    out.resize(out.len() + count, 0);
+    let options = (out.len() - at - 11) as u16;
+    out[at + 9..at + 11].copy_from_slice(&options.to_be_bytes());
 }
 
 /// Appends an OPT record (RFC 6891 §6.1.2).

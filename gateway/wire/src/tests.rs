@@ -28,6 +28,7 @@ fn reply(answer: &Answer, query: &[u8], limit: usize) -> Vec<u8> {
         edns: &request.edns,
         udp_size: request.edns.size,
         reserve: 0,
+        pad: 0,
     };
     encode(answer, &how, &mut out);
     out.split_off(7)

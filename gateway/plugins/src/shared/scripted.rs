@@ -146,6 +146,7 @@ pub(crate) fn encode(asked: &Asked, answer: &Answer) -> Vec<u8> {
         edns: &asked.request.edns,
         udp_size: 1232,
         reserve: 0,
+        pad: 0,
     };
     wire::encode(answer, &reply, &mut out);
     out
