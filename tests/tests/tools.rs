@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use tests::client::{self, Query, Stream};
+use tests::pki::{Leaf, Pki};
 use tests::{Cluster, Folder, Gateway, Namespace, Process, Upstream, free_port, until};
 
 /// How long anything here may take.
@@ -24,6 +25,44 @@ fn folders_are_written_by_rename_and_go_away() {
     assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     drop(folder);
     assert!(!file.exists());
+}
+
+#[test]
+fn an_authority_issues_what_it_is_told() {
+    let pki = Pki::new();
+    let verify = |pair: &tests::pki::Pair, words: &[&str]| {
+        let done = Command::new("openssl")
+            .args(["verify", "-CAfile"])
+            .arg(pki.ca())
+            .args(words)
+            .arg("-untrusted")
+            .args([&pair.chain, &pair.chain])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned()
+    };
+    let names = ["dns.example.org", "*.dns.example.org", "127.0.0.1", "::1"];
+    let server = pki.server("server", &names);
+    for good in [
+        ["-verify_hostname", "dns.example.org"],
+        ["-verify_hostname", "x.dns.example.org"],
+        ["-verify_ip", "::1"],
+        ["-purpose", "sslserver"],
+    ] {
+        assert!(verify(&server, &good).ends_with(": OK\n"), "{good:?}");
+    }
+    assert!(verify(&server, &["-verify_ip", "127.0.0.2"]).contains("IP address mismatch"));
+    assert!(verify(&server, &["-purpose", "sslclient"]).contains("purpose"));
+    let client = Leaf::client("laptop", &["laptop@example.org", "spiffe://example.org/laptop"]);
+    let client = pki.issue("client", client.unit("staff"));
+    assert!(verify(&client, &["-purpose", "sslclient"]).ends_with(": OK\n"));
+    assert!(verify(&client, &["-verify_email", "laptop@example.org"]).ends_with(": OK\n"));
+    let late = pki.issue("late", Leaf::server(&names).expired());
+    assert!(verify(&late, &[]).contains("certificate has expired"));
+    let early = pki.issue("early", Leaf::server(&names).early());
+    assert!(verify(&early, &[]).contains("not yet valid"));
+    let stranger = Pki::new().server("server", &names);
+    assert!(!verify(&stranger, &[]).contains("OK"));
 }
 
 #[test]
