@@ -67,11 +67,9 @@ impl Pki {
 
     /// Issues any certificate, as `FILE.pem` and `FILE.key`; one that was there is replaced, each file by a rename.
     pub fn issue(&self, file: &str, leaf: Leaf) -> Pair {
-        let key = key();
-        let certificate = leaf
-            .params
-            .signed_by(&key, &self.intermediate)
-            .unwrap_or_else(|e| panic!("{file}: {e}"));
+        let (Leaf { params }, key) = (leaf, key());
+        let certificate =
+            params.signed_by(&key, &self.intermediate).unwrap_or_else(|e| panic!("{file}: {e}"));
         let chain = format!("{}{}", certificate.pem(), self.intermediate.pem());
         Pair {
             chain: self.folder.write(&format!("{file}.pem"), chain),
