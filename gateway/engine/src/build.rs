@@ -452,9 +452,12 @@ fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagno
         wrong.extend(check(&roles).err());
     }
     let has_metadata = builder.metadata_zones.is_some();
-    if let Some(zones) = builder.metadata_zones.take()
-        && (builder.metadata.zones.set(zones).is_err()
-            || builder.metadata.providers.set(std::mem::take(&mut builder.providers)).is_err())
+    let is_known = builder.metadata.providers.set(std::mem::take(&mut builder.providers)).is_err();
+    if is_known
+        || builder
+            .metadata_zones
+            .take()
+            .is_some_and(|zones| builder.metadata.zones.set(zones).is_err())
     {
         log::error!("a server block was completed twice");
     }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
+use wire::Name;
 
 use crate::exchange::Exchange;
 
 /// What is known of an encrypted connection: found once, when its handshake is done, and shared by all its queries.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Session {
     /// The name that the client asked for in the handshake (RFC 6066 §3), in lower case without a last dot; none if it sent
-    /// none, or an address.
+    /// none, or an address. A label of it may be a secret, so it goes to no log.
     pub name: Option<Box<str>>,
     /// The certificates that the client showed in DER, its own first. Whether they are to be believed is for who reads
     /// them: some modes of `client_auth` ask for certificates without checking them.
@@ -26,6 +27,17 @@ pub struct Session {
     pub early: bool,
     /// What the [`Door`] has found out of the above, for it alone.
     pub kept: Kept,
+}
+
+impl fmt::Debug for Session {
+    /// Leaves out what is or may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("version", &self.version)
+            .field("cipher", &self.cipher)
+            .field("early", &self.early)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a [`Door`] keeps with a connection.
@@ -102,6 +114,18 @@ impl fmt::Debug for Http {
     }
 }
 
+/// What is known of a query's signature (RFC 8945).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Signature {
+    /// There is none, or nobody has looked at it.
+    #[default]
+    None,
+    /// It is good, and made with the key of this name.
+    Good(Name),
+    /// It is there, and not good.
+    Bad,
+}
+
 /// How a client was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -168,7 +192,7 @@ pub trait Door: fmt::Debug + Send + Sync {
     /// request is looked at. If not, it gets what a missing page gets.
     fn request(&self, session: Option<&Session>, http: &Http) -> bool;
 
-    /// Decides on a query, and notes who asks with [`Exchange::identify`].
+    /// Decides on a query, and notes who asks with [`Exchange::identify`]. The query's signature has been looked at before.
     fn admit(&self, x: &mut Exchange) -> Admission;
 
     /// Tells when secrets have changed, so that open connections are looked at again.

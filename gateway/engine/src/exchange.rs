@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use wire::{Answer, Bad, Flags, Name, Options, Parts, Reply, Request, Section, option, rcode};
 
-use crate::door::{Http, Identity, Session};
+use crate::door::{Http, Identity, Session, Signature};
 use crate::kept::Shelf;
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
@@ -81,6 +81,8 @@ pub struct Query {
     pub session: Option<Arc<Session>>,
     /// The HTTP request; none outside DoH. Its memory stays with the exchange.
     pub http: Option<Box<Http>>,
+    /// What is known of its signature.
+    pub signature: Signature,
 }
 
 /// Why nothing was written, and what the client is told.
@@ -250,6 +252,7 @@ impl Exchange {
                 keepalive: None,
                 session: None,
                 http: None,
+                signature: Signature::None,
             },
             deadline: None,
             upstream: None,
@@ -284,6 +287,7 @@ impl Exchange {
         self.views_only = false;
         self.turned_away = false;
         *self.personal.get_mut() = false;
+        self.query.signature = Signature::None;
         self.query.parts = Parts::default();
         let frame = &mut self.frames[0];
         let read = frame.request.read(&self.query.wire);
@@ -473,6 +477,8 @@ impl Exchange {
         fork.query.session.clone_from(&self.query.session);
         fork.query.http.clone_from(&self.query.http);
         fork.identity.clone_from(&self.identity);
+        // What it asks of other blocks has to be what the client would get.
+        fork.views_only = self.views_only;
         let (own, frame) = (self.top(), &mut fork.frames[0]);
         frame.request.copy_from(&own.request);
         frame.reset();

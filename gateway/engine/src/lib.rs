@@ -20,7 +20,7 @@ pub mod testing;
 mod tests;
 
 pub use build::{Build, Built, Origin};
-pub use door::{Admission, Door, Http, Identity, Kept as SessionKept, Method, Session};
+pub use door::{Admission, Door, Http, Identity, Kept as SessionKept, Method, Session, Signature};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
 pub use gateway::{Common, Gateway, Limits, Served};
 pub use kept::Kept;

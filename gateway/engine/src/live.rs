@@ -249,7 +249,10 @@ impl Live {
             usize::MAX => &*self.lost,
             _ => &*self.sites[x.top().site].observers,
         };
+        // An answer does not come to depend on who asks by being logged with it.
+        let personal = x.is_personal();
         observers.iter().for_each(|observer| observer.sent(x, end, message));
+        x.set_personal(personal);
     }
 
     /// Sees a waiting exchange through to its reply, appended to `out`, and starts what it leaves to do.
@@ -288,6 +291,18 @@ impl Live {
             Ok((site, route)) if !deep => (frame.site, frame.route) = (site, route),
             Ok(_) => frame.end = Some(End::Failed(Fault::TOO_DEEP)),
             Err(fault) => frame.end = Some(End::Failed(fault)),
+        }
+        self.note_restricted(x, found.ok());
+    }
+
+    /// Notes that a nested query's outcome depends on who asks: those for whom only blocks with views answer come to a block
+    /// with one as others do, but not everywhere from there.
+    fn note_restricted(&self, x: &Exchange, found: Option<(usize, usize)>) {
+        let has_door = self.group(x.query.listener).is_some_and(|group| group.door.is_some());
+        let outer = &self.sites[x.frames[x.depth - 1].site];
+        let is_open = found.is_some_and(|(site, _)| !self.sites[site].views.is_empty());
+        if has_door && !outer.views.is_empty() && (x.views_only || !is_open) {
+            x.note_personal();
         }
     }
 

@@ -199,10 +199,21 @@ impl Roles {
 }
 
 /// The providers of a server block, complete once all its plugins are set up.
-pub(crate) type Providers = Vec<(String, Box<dyn Provider>)>;
+pub(crate) type Providers = Vec<Provided>;
 
-/// A server block's metadata, worked out on demand. Empty if the block has no `metadata`, or the name is not below its
-/// zones.
+/// A provider in a server block.
+#[derive(Debug)]
+pub(crate) struct Provided {
+    /// The name of its plugin, which its labels begin with.
+    pub(crate) prefix: &'static str,
+    /// Whether its values are there without `metadata`.
+    pub(crate) always: bool,
+    /// The provider.
+    pub(crate) provider: Box<dyn Provider>,
+}
+
+/// A server block's metadata, worked out on demand. If the block has no `metadata`, or the name is not below its zones, there
+/// is only that of [`Setup::provide_always`](crate::Setup::provide_always).
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     pub(crate) zones: Arc<OnceLock<Vec<Name>>>,
@@ -214,9 +225,11 @@ impl Metadata {
     pub fn value(&self, x: &Exchange, label: &str, out: &mut String) -> Option<()> {
         let (plugin, rest) = label.split_once('/')?;
         let name = &x.request().name;
-        self.zones.get()?.iter().find(|zone| name.is_below(zone))?;
-        let mut providers = self.providers.get()?.iter().filter(|(prefix, _)| prefix == plugin);
-        providers.find_map(|(_, provider)| provider.metadata(x, rest, out))
+        let zones = self.zones.get();
+        let is_on = zones.is_some_and(|zones| zones.iter().any(|zone| name.is_below(zone)));
+        let providers = self.providers.get()?.iter();
+        let mut providers = providers.filter(|own| own.prefix == plugin && (is_on || own.always));
+        providers.find_map(|own| own.provider.metadata(x, rest, out))
     }
 
     /// Whether the block has `metadata` at all.
@@ -227,7 +240,7 @@ impl Metadata {
     /// Calls `each` with every label that has a value for this exchange, with its value.
     pub fn each(&self, x: &Exchange, each: &mut dyn FnMut(&str, &str)) {
         let mut value = String::new();
-        for (prefix, provider) in self.providers.get().into_iter().flatten() {
+        for Provided { prefix, provider, .. } in self.providers.get().into_iter().flatten() {
             provider.labels(&mut |label| {
                 let label = format!("{prefix}/{label}");
                 value.clear();

@@ -18,7 +18,7 @@ use crate::build::Origin;
 use crate::door::Door;
 use crate::exchange::Transport;
 use crate::live::Link;
-use crate::plugin::{Metadata, Observer, Plugin, Provider, Providers, Role, Roles, View};
+use crate::plugin::{Metadata, Observer, Plugin, Provided, Provider, Providers, Role, Roles, View};
 use crate::process::Process;
 use crate::route::{Classes, Routes};
 use crate::shutdown::Stop;
@@ -225,9 +225,20 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Has `provider` answer for the metadata labels `<name>/…`.
+    /// Has `provider` answer for the metadata labels `<name>/…`, where `metadata` is on.
     pub fn provide(&mut self, provider: impl Provider) {
-        self.site.providers.push((self.name.to_owned(), Box::new(provider)));
+        self.provided(provider, false);
+    }
+
+    /// The same, whether `metadata` is on or not.
+    pub fn provide_always(&mut self, provider: impl Provider) {
+        self.provided(provider, true);
+    }
+
+    /// Adds a provider.
+    fn provided(&mut self, provider: impl Provider, always: bool) {
+        let provider = Box::new(provider);
+        self.site.providers.push(Provided { prefix: self.name, always, provider });
         self.take_part();
     }
 

@@ -10,6 +10,7 @@ use config::Diagnostic;
 use wire::{Answer, Edns, Flags, Request, Section, rtype, scan, text};
 
 use crate::build::{Build, Built, Origin};
+use crate::door::{Http, Session};
 use crate::exchange::{Exchange, Transport};
 use crate::gateway::{Common, Gateway, Limits, Served};
 use crate::process::Process;
@@ -118,12 +119,13 @@ impl Bench {
     }
 
     /// A query ready to be served. `line` is a name, a type (default A), a class (default IN), and any of `+do +bufsize=N
-    /// +tcp +norec +cd +ad +edns +opt=CODE:HEX +port=N`.
+    /// +tcp +norec +cd +ad +edns +opt=CODE:HEX +port=N`; with `+tls +sni=NAME +cert=FILE` (a certificate in DER; again for
+    /// the others of its chain) it comes over DoT, with `+http +path=SECRET +auth=SCHEME:CREDENTIALS` over DoH.
     ///
     /// # Panics
     /// If the line cannot be read.
     pub fn exchange(&self, line: &str) -> Box<Exchange> {
-        let (request, transport, port) = read_line(line);
+        let Asked { request, transport, port, session, http } = read_line(line);
         let group = |port: u16| {
             let live = self.gateway.live();
             live.groups().find(|group| port == 0 || group.key.port == port).map(|group| group.id)
@@ -133,6 +135,8 @@ impl Bench {
         x.query.peer = self.peer;
         x.query.received = self.now;
         wire::encode_query(&request, 0x2a2a, &mut x.query.wire);
+        x.query.session = session.map(Arc::new);
+        x.query.http = http.map(Box::new);
         x
     }
 
@@ -243,10 +247,20 @@ fn go_live(mut built: Built, gateway: Option<&Arc<Gateway>>) -> (Arc<Gateway>, A
     (gateway, aside)
 }
 
+/// What a query line says.
+struct Asked {
+    request: Request,
+    transport: Transport,
+    port: u16,
+    session: Option<Session>,
+    http: Option<Http>,
+}
+
 /// Reads a query line.
-fn read_line(line: &str) -> (Request, Transport, u16) {
+fn read_line(line: &str) -> Asked {
     let mut request = Request { rtype: rtype::A, flags: Flags::RD, ..Request::default() };
     let (mut transport, mut port) = (Transport::Udp, 0);
+    let (mut session, mut http): (Option<Session>, Option<Http>) = (None, None);
     let edns = |request: &mut Request| {
         request.edns.present = true;
         request.edns.size = request.edns.size.max(1232);
@@ -279,6 +293,35 @@ fn read_line(line: &str) -> (Request, Transport, u16) {
                 request.edns.size = number(value);
             }
             "port" => port = number(value),
+            "tls" | "sni" | "cert" => {
+                if transport != Transport::Https {
+                    transport = Transport::Tls;
+                }
+                let session = session.get_or_insert_default();
+                match option {
+                    "sni" => session.name = Some(value.into()),
+                    "cert" => {
+                        let der =
+                            std::fs::read(value).unwrap_or_else(|wrong| panic!("{value}: {wrong}"));
+                        let chain = std::mem::take(&mut session.certificates).into_vec();
+                        session.certificates = chain.into_iter().chain([der.into()]).collect();
+                    }
+                    _ => {}
+                }
+            }
+            "http" | "path" | "auth" => {
+                transport = Transport::Https;
+                let http = http.get_or_insert_with(|| Http {
+                    method: "POST",
+                    path: "/dns-query".to_owned(),
+                    ..Http::default()
+                });
+                match option {
+                    "path" => value.clone_into(&mut http.secret),
+                    "auth" => http.authorization = value.replacen(':', " ", 1),
+                    _ => {}
+                }
+            }
             "opt" => {
                 edns(&mut request);
                 let (code, data) = value.split_once(':').unwrap_or((value, ""));
@@ -291,7 +334,7 @@ fn read_line(line: &str) -> (Request, Transport, u16) {
             other => panic!("+{other} is not known"),
         }
     }
-    (request, transport, port)
+    Asked { request, transport, port, session, http }
 }
 
 /// A number of a test's line.
