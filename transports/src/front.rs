@@ -5,14 +5,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use certs::ServerTls;
 use engine::{Gateway, Group, GroupKey, ListenSpec, ListenerId, Stage, Stopper, Transport};
 use tokio::task::JoinHandle;
 
+use crate::desk::{self, Desk};
 use crate::limits::Limits;
-use crate::socket;
-use crate::tcp::Tcp;
 use crate::udp::Udp;
 use crate::workers::Workers;
+use crate::{accept, socket};
 
 /// A listener that could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -38,18 +39,25 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Sockets opened and not yet served.
+/// What a configuration needs of its listeners: sockets opened and not yet served, and what running ones change to.
 #[derive(Debug, Default)]
 pub struct Bound {
-    opened: Vec<Opened>,
+    opened: Vec<(Ready, Sockets)>,
+    changed: Vec<Ready>,
 }
 
-/// One listener's sockets.
+/// A listener's specification, checked.
 #[derive(Debug)]
-struct Opened {
+struct Ready {
     key: GroupKey,
     id: ListenerId,
     spec: ListenSpec,
+    certs: Option<Arc<ServerTls>>,
+}
+
+/// One listener's sockets.
+#[derive(Debug, Default)]
+struct Sockets {
     udp: Vec<std::net::UdpSocket>,
     tcp: Vec<std::net::TcpListener>,
 }
@@ -57,7 +65,7 @@ struct Opened {
 /// One listener at work.
 #[derive(Debug)]
 struct Running {
-    spec: ListenSpec,
+    desk: Arc<Desk>,
     stopper: Stopper,
     tasks: Vec<JoinHandle<()>>,
     addr: Option<SocketAddr>,
@@ -79,43 +87,72 @@ impl Fronts {
     }
 
     /// The transports that can be served.
-    pub const TRANSPORTS: &'static [Transport] = &[Transport::Udp];
+    pub const TRANSPORTS: &'static [Transport] = &[Transport::Udp, Transport::Tls];
 
-    /// Opens the sockets of the listeners that are not running yet, or run with another specification.
+    /// Opens the sockets of the listeners that are not running yet, or run with another number of sockets. All else that a
+    /// specification says changes under the connections that are open.
     ///
     /// # Errors
     /// The first that cannot be opened; those opened so far are closed again, and nothing changes.
     pub fn bind<'a>(&self, groups: impl Iterator<Item = &'a Group>) -> Result<Bound, BindError> {
         let mut bound = Bound::default();
         for group in groups {
-            if self.running.get(&group.key).is_some_and(|running| running.spec == group.spec) {
-                continue;
+            let failed = |why| BindError { key: group.key, why };
+            let (key, id, spec) = (group.key, group.id, group.spec.clone());
+            let certs = desk::certs(&spec.tls).map_err(io::Error::other).map_err(failed)?;
+            let ready = Ready { key, id, spec, certs };
+            let running = self.running.get(&key).map(|running| running.desk.plan());
+            match running {
+                Some(old) if old.spec.sockets == ready.spec.sockets => {
+                    if old.spec != ready.spec {
+                        bound.changed.push(ready);
+                    }
+                }
+                _ => {
+                    let sockets = self.open(&ready).map_err(failed)?;
+                    bound.opened.push((ready, sockets));
+                }
             }
-            let opened = self.open(group).map_err(|why| BindError { key: group.key, why })?;
-            bound.opened.push(opened);
         }
         Ok(bound)
     }
 
-    /// Opens one listener's sockets: one a worker, or as many as it says.
-    fn open(&self, group: &Group) -> io::Result<Opened> {
-        let count = group.spec.sockets.unwrap_or_else(|| self.workers.count()).max(1);
-        let GroupKey { addr, mut port, .. } = group.key;
-        let (mut udp, mut tcp) = (Vec::new(), Vec::new());
+    /// Opens one listener's sockets: one a worker, or as many as it says. QUIC has a single one, since its connections outlive
+    /// the addresses by which the kernel would choose among several (RFC 9000 §9).
+    fn open(&self, ready: &Ready) -> io::Result<Sockets> {
+        let count = ready.spec.sockets.unwrap_or_else(|| self.workers.count()).max(1);
+        let GroupKey { transport, addr, mut port } = ready.key;
+        let (count, udp, tcp) = match transport {
+            Transport::Udp | Transport::Tcp => (count, true, true),
+            Transport::Tls | Transport::Https | Transport::Grpc => (count, false, true),
+            Transport::Quic | Transport::Https3 => (1, true, false),
+        };
+        let mut sockets = Sockets::default();
         for _ in 0..count {
-            let socket = socket::udp(addr, port)?;
             // Port 0 is chosen once.
-            port = socket.local_addr()?.port();
-            udp.push(socket);
-            tcp.push(socket::tcp(addr, port)?);
+            if udp {
+                let socket = socket::udp(addr, port)?;
+                port = socket.local_addr()?.port();
+                sockets.udp.push(socket);
+            }
+            if tcp {
+                let socket = socket::tcp(addr, port)?;
+                port = socket.local_addr()?.port();
+                sockets.tcp.push(socket);
+            }
         }
-        Ok(Opened { key: group.key, id: group.id, spec: group.spec.clone(), udp, tcp })
+        Ok(sockets)
     }
 
     /// Serves what was bound; [`Fronts::retain`] ends what the configuration no longer has.
     pub fn start(&mut self, bound: Bound, gateway: &Arc<Gateway>) {
-        for opened in bound.opened {
-            let (key, fresh) = (opened.key, self.serve(opened, gateway));
+        for ready in bound.changed {
+            if let Some(running) = self.running.get(&ready.key) {
+                running.desk.update(ready.spec, ready.certs.as_ref());
+            }
+        }
+        for (ready, sockets) in bound.opened {
+            let (key, fresh) = (ready.key, self.serve(ready, sockets, gateway));
             if let Some(old) = self.running.insert(key, fresh) {
                 old.stopper.reach(Stage::Draining);
             }
@@ -135,37 +172,34 @@ impl Fronts {
     }
 
     /// Starts one listener's loops.
-    fn serve(&self, opened: Opened, gateway: &Arc<Gateway>) -> Running {
+    fn serve(&self, ready: Ready, sockets: Sockets, gateway: &Arc<Gateway>) -> Running {
         let stopper = Stopper::new(self.grace);
-        let addr = opened.udp.first().and_then(|socket| socket.local_addr().ok());
+        let udp = sockets.udp.first().map(std::net::UdpSocket::local_addr);
+        let addr = udp.or_else(|| sockets.tcp.first().map(std::net::TcpListener::local_addr));
+        let (gateway, limits) = (Arc::clone(gateway), Arc::clone(&self.limits));
+        let named = (ready.id, ready.key);
+        let desk = Desk::new(gateway, named, limits, ready.spec, ready.certs.as_ref());
         let mut tasks = Vec::new();
-        for (at, (udp, tcp)) in opened.udp.into_iter().zip(opened.tcp).enumerate() {
-            let worker = self.workers.handle(at);
-            let id = opened.id;
-            let own = Tcp {
-                gateway: Arc::clone(gateway),
-                listener: id,
-                limits: Arc::clone(&self.limits),
-                timeouts: opened.spec.timeouts(),
-                max_queries: opened.spec.max_queries.unwrap_or(0),
-            };
-            let (stop, limits, gateway) =
-                (stopper.stop(), Arc::clone(&self.limits), Arc::clone(gateway));
-            tasks.push(worker.spawn(async move {
-                match Udp::new(udp, gateway, id, limits) {
+        for (at, socket) in sockets.udp.into_iter().enumerate() {
+            let (desk, stop) = (Arc::clone(&desk), stopper.stop());
+            tasks.push(self.workers.handle(at).spawn(async move {
+                match Udp::new(socket, Arc::clone(&desk.gateway), desk.id, Arc::clone(&desk.limits))
+                {
                     Ok(udp) => udp.run(stop).await,
                     Err(error) => log::error!("serving UDP: {error}"),
                 }
             }));
-            let stop = stopper.stop();
-            tasks.push(worker.spawn(async move {
-                match tokio::net::TcpListener::from_std(tcp) {
-                    Ok(listener) => own.run(listener, stop).await,
+        }
+        for (at, socket) in sockets.tcp.into_iter().enumerate() {
+            let (desk, stop) = (Arc::clone(&desk), stopper.stop());
+            tasks.push(self.workers.handle(at).spawn(async move {
+                match tokio::net::TcpListener::from_std(socket) {
+                    Ok(listener) => accept::run(desk, listener, stop).await,
                     Err(error) => log::error!("serving TCP: {error}"),
                 }
             }));
         }
-        Running { spec: opened.spec, stopper, tasks, addr }
+        Running { desk, stopper, tasks, addr: addr.and_then(Result::ok) }
     }
 
     /// The addresses that are listened on.

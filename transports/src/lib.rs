@@ -1,6 +1,8 @@
 //! Front-ends that clients ask, the upstream side, and the admin listeners.
 
+mod accept;
 pub mod admin;
+mod desk;
 mod framing;
 pub mod front;
 pub mod limits;
