@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Block, Diagnostic, Directive, Key, Scheme};
+use config::{Block, Diagnostic, Directive, Key, Scheme, Word};
 use wire::Name;
 
 use crate::admin::Page;
 use crate::door::Door;
 use crate::exchange::Transport;
 use crate::gateway::Common;
+use crate::layout;
 use crate::live::{Live, Site};
 use crate::process::Process;
 use crate::route::{Group, GroupKey, ListenerId, Route};
@@ -85,6 +86,13 @@ struct Draft<'a> {
     site: SiteBuilder,
 }
 
+impl<'a> Draft<'a> {
+    /// The words of its keys.
+    fn words(&self) -> impl Iterator<Item = &'a Word> + use<'a> {
+        self.block.keys.iter().map(|key| &key.word)
+    }
+}
+
 impl Build<'_> {
     /// Sets all plugins of all blocks up, directive by directive in the registry's order over all blocks.
     ///
@@ -106,6 +114,10 @@ impl Build<'_> {
         }
         let (groups, routes) = self.groups(&drafts, &mut wrong);
         check_tls(&groups, &drafts, &mut wrong, &mut whole.warnings);
+        whole.warnings.extend(drafts.iter().find_map(|draft| {
+            layout::local_over_https(draft.keys.iter().zip(draft.words()), &draft.site.own)
+        }));
+        whole.layout.complete(&groups, drafts.iter().flat_map(|draft| &draft.site.own));
         let mut sites = Vec::new();
         for (draft, routes) in drafts.into_iter().zip(routes) {
             sites.push(finish(draft.site, routes.into(), &mut wrong));
@@ -297,6 +309,9 @@ impl Build<'_> {
                 }
             }
             all_routes.push(routes);
+        }
+        for (at, (draft, routes)) in drafts.iter().zip(&mut all_routes).enumerate() {
+            layout::claim(at, &draft.site.claims, routes, &mut groups);
         }
         (groups, all_routes)
     }

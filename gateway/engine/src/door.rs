@@ -195,6 +195,11 @@ pub trait Door: fmt::Debug + Send + Sync {
     /// Decides on a query, and notes who asks with [`Exchange::identify`]. The query's signature has been looked at before.
     fn admit(&self, x: &mut Exchange) -> Admission;
 
+    /// Whether a client that presents nothing may ask every block: only then is a listener told to anybody.
+    fn is_open(&self) -> bool {
+        false
+    }
+
     /// Tells when secrets have changed, so that open connections are looked at again.
     fn changes(&self) -> watch::Receiver<u64>;
 }

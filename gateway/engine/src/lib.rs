@@ -4,8 +4,10 @@ pub mod admin;
 mod build;
 mod door;
 mod exchange;
+mod gate;
 mod gateway;
 mod kept;
+mod layout;
 mod live;
 pub mod metrics;
 mod plugin;
@@ -22,8 +24,10 @@ mod tests;
 pub use build::{Build, Built, Origin};
 pub use door::{Admission, Door, Http, Identity, Kept as SessionKept, Method, Session, Signature};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
+pub use gate::Reach;
 pub use gateway::{Common, Gateway, Limits, Served};
 pub use kept::Kept;
+pub use layout::{Layout, Listening};
 pub use live::{Link, Live, Progress, Site};
 pub use plugin::{
     Carry, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,

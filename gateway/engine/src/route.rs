@@ -91,6 +91,8 @@ pub struct Group {
     zones: HashMap<Box<[u8]>, Vec<(usize, usize)>, FixedState>,
     /// A bit for each length in octets, modulo 64, that a zone has: most suffixes need no look-up.
     lengths: u64,
+    /// The zones that no key has, but a block has claimed.
+    claimed: Vec<Box<[u8]>>,
 }
 
 /// Which classes other than IN a listener lets into its chains.
@@ -113,6 +115,7 @@ impl Group {
             door: None,
             zones: HashMap::default(),
             lengths: 0,
+            claimed: Vec::new(),
         }
     }
 
@@ -122,14 +125,23 @@ impl Group {
         self.zones.entry(zone.into()).or_default().push((site, route));
     }
 
+    /// Adds a block for a zone that it has no key for.
+    pub(crate) fn claim(&mut self, zone: &[u8], site: usize, route: usize) {
+        if !self.zones.contains_key(zone) {
+            self.claimed.push(zone.into());
+        }
+        self.add(zone, site, route);
+    }
+
     /// The blocks of a zone.
     pub(crate) fn sites(&self, zone: &[u8]) -> impl Iterator<Item = usize> {
         self.zones.get(zone).into_iter().flatten().map(|(site, _)| *site)
     }
 
-    /// The zones, in wire form.
+    /// The zones of the keys, in wire form.
     pub fn zones(&self) -> impl Iterator<Item = &[u8]> {
-        self.zones.keys().map(|zone| &**zone)
+        let all = self.zones.keys();
+        all.filter(|zone| !self.claimed.contains(zone)).map(|zone| &**zone)
     }
 
     /// The block for the request in hand, and its route: the longest zone with a block that admits it. A DS query

@@ -17,6 +17,8 @@ use crate::admin::{Handler, Page};
 use crate::build::Origin;
 use crate::door::Door;
 use crate::exchange::Transport;
+use crate::gate::MakeGate;
+use crate::layout::Layout;
 use crate::live::Link;
 use crate::plugin::{Metadata, Observer, Plugin, Provided, Provider, Providers, Role, Roles, View};
 use crate::process::Process;
@@ -98,6 +100,12 @@ pub(crate) struct SiteBuilder {
     pub(crate) routes: Routes,
     pub(crate) listen: ListenSpec,
     pub(crate) door: Option<Arc<dyn Door>>,
+    /// What stands before the plugins that ask others, with the name of the plugin that it is of.
+    pub(crate) gate: Option<(&'static str, MakeGate)>,
+    /// The zones that it takes beside those of its keys.
+    pub(crate) claims: Vec<Name>,
+    /// The zones that its plugins answer for themselves.
+    pub(crate) own: Vec<Name>,
     pub(crate) classes: Classes,
     pub(crate) root: PathBuf,
     pub(crate) timeout: Option<Duration>,
@@ -113,6 +121,7 @@ pub(crate) struct Whole {
     pub(crate) waits: Vec<Task>,
     pub(crate) warnings: Vec<Diagnostic>,
     pub(crate) lameduck: Duration,
+    pub(crate) layout: Layout,
     pub(crate) shared: Shared,
     pub(crate) debug: bool,
     pub(crate) stacktrace: bool,
@@ -392,7 +401,7 @@ impl<'a> Setup<'a> {
     }
 
     /// Notes that this plugin takes part in the block's queries.
-    fn take_part(&mut self) {
+    pub(crate) fn take_part(&mut self) {
         if self.site.parts.last() != Some(&self.name) {
             self.site.parts.push(self.name);
         }

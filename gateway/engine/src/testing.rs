@@ -216,7 +216,14 @@ fn build(
     let origin = Origin { files: vec![(PathBuf::from("Corefile"), corefile.to_owned())] };
     let build = Build {
         plugins,
-        transports: &[Transport::Udp],
+        transports: &[
+            Transport::Udp,
+            Transport::Tls,
+            Transport::Https,
+            Transport::Https3,
+            Transport::Quic,
+            Transport::Grpc,
+        ],
         port: 53,
         process: Arc::clone(process),
         common,

@@ -488,3 +488,144 @@ fn forty_thousand_zones_are_set_up_in_no_time() {
     // Where each zone was compared with each other one, it took minutes.
     assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
 }
+
+/// Claims `resolver.arpa` and tells, as the TTL of an address, how many listeners and own zones the configuration has.
+#[derive(Debug)]
+struct Claims(crate::Layout);
+
+impl Plugin for Claims {
+    fn query(&self, x: &mut Exchange) -> Step {
+        let name = x.request().name.clone();
+        if !name.is_below(&Name::parse("resolver.arpa").unwrap()) {
+            return Step::Next;
+        }
+        let count = self.0.listeners().len() * 10 + self.0.own_zones().len();
+        x.answer_mut().a(&name, u32::try_from(count).unwrap(), [198, 51, 100, 3].into());
+        Step::Done
+    }
+}
+
+plugin!(CLAIMS, "claims", |setup: &mut Setup<'_>| {
+    setup.claim(Name::parse("resolver.arpa").unwrap());
+    setup.own([Name::parse("own.test").unwrap()]);
+    let layout = setup.layout();
+    assert!(layout.listeners().is_empty());
+    setup.install(Claims(layout));
+    Ok(())
+});
+
+#[test]
+fn a_block_gets_what_it_claims_at_its_listeners() {
+    static PLUGINS: &[&Descriptor] = &[&CLAIMS, &ANSWERS];
+    let corefile =
+        "test:5301 test:5302 {\n claims\n answers\n}\n.:5301 {\n answers\n}\n.:5303 {\n answers\n}";
+    let bench = Bench::new(PLUGINS, corefile);
+    for (line, want) in [
+        (
+            "_dns.resolver.arpa SVCB +port=5301",
+            "NOERROR rd | _dns.resolver.arpa. 31 A 198.51.100.3",
+        ),
+        ("resolver.arpa +port=5302", "NOERROR rd | resolver.arpa. 31 A 198.51.100.3"),
+        ("resolver.arpa +port=5303", "NXDOMAIN rd"),
+        ("xresolver.arpa +port=5301", "NXDOMAIN rd"),
+        ("xresolver.arpa +port=5302", "REFUSED rd"),
+    ] {
+        assert_eq!(bench.now(line), want, "{line}");
+    }
+    let live = bench.gateway.live();
+    let zones = live.groups().flat_map(|group| group.zones()).count();
+    assert_eq!(zones, 4, "a claim is no zone of a key");
+    let routes = live.sites()[0].routes.all();
+    let texts: Vec<_> = routes.iter().map(|one| format!("{} {}", one.server, one.zone)).collect();
+    assert_eq!(
+        texts,
+        [
+            "dns://:5301 test.",
+            "dns://:5302 test.",
+            "dns://:5301 resolver.arpa.",
+            "dns://:5302 resolver.arpa."
+        ]
+    );
+    // A block with such a zone goes first.
+    let bench = Bench::new(PLUGINS, &format!("resolver.arpa:5301 {{\n answers\n}}\n{corefile}"));
+    assert_eq!(bench.now("resolver.arpa +port=5301"), "NXDOMAIN rd");
+}
+
+/// Says that it stands before a plugin, by a flag.
+#[derive(Debug)]
+struct Gate;
+
+impl Plugin for Gate {
+    fn answer(&self, x: &mut Exchange, _: Carry) -> Step {
+        x.answer_mut().set_authoritative(true);
+        Step::Next
+    }
+}
+
+/// Answers for the names in its reach.
+#[derive(Debug)]
+struct Asks(crate::Reach);
+
+impl Plugin for Asks {
+    fn query(&self, x: &mut Exchange) -> Step {
+        let name = x.request().name.clone();
+        if !self.0.takes(&name) {
+            return Step::Next;
+        }
+        x.answer_mut().a(&name, 30, [198, 51, 100, 4].into());
+        Step::Done
+    }
+}
+
+plugin!(GATE, "gate", |setup: &mut Setup<'_>| {
+    setup.gate(|reach| reach.from.is_root().then(|| Box::new(Gate) as Box<dyn Plugin>));
+    Ok(())
+});
+plugin!(ASKS, "asks", |setup: &mut Setup<'_>| {
+    for directive in setup.directives() {
+        let name = |text: &str| Name::parse(text).unwrap();
+        let from = name(&directive.args[0].text);
+        let except = directive.args[1..].iter().map(|word| name(&word.text)).collect();
+        let reach = crate::Reach { from, except };
+        setup.install_upstream(&reach, Asks(reach.clone()));
+    }
+    Ok(())
+});
+
+#[test]
+fn a_gate_stands_before_those_who_ask_others() {
+    static PLUGINS: &[&Descriptor] = &[&GATE, &ASKS, &ANSWERS];
+    let bench = Bench::new(PLUGINS, ". {\n gate\n asks corp.test\n asks . not.test\n answers\n}");
+    for (line, want) in [
+        ("a.corp.test", "NOERROR rd | a.corp.test. 30 A 198.51.100.4"),
+        ("a.example.org", "NOERROR aa rd | a.example.org. 30 A 198.51.100.4"),
+        ("fail.test", "NOERROR aa rd | fail.test. 30 A 198.51.100.4"),
+        ("a.not.test", "NXDOMAIN aa rd"),
+    ] {
+        assert_eq!(bench.now(line), want, "{line}");
+    }
+    let live = bench.gateway.live();
+    let names: Vec<_> = live.sites()[0].chain.iter().map(|link| link.name).collect();
+    assert_eq!(names, ["asks", "gate", "asks", "answers"]);
+    // Without a gate nothing changes.
+    let bench = Bench::new(PLUGINS, ". {\n asks .\n}");
+    assert_eq!(bench.now("a.test"), "NOERROR rd | a.test. 30 A 198.51.100.4");
+}
+
+#[test]
+fn local_names_over_https_are_warned_of_once() {
+    static PLUGINS: &[&Descriptor] = &[&CLAIMS, &ANSWERS];
+    for (corefile, count) in [
+        ("https://cluster.local {\n answers\n}", 1),
+        ("https://local https3://x.local {\n answers\n}\nhttps://y.local {\n answers\n}", 1),
+        ("https://example.org cluster.local tls://cluster.local {\n answers\n}", 0),
+        ("https://xlocal {\n answers\n}", 0),
+        ("https://. {\n claims\n answers\n}", 0),
+    ] {
+        let corefile = corefile.replace("https3", "https");
+        let bench = Bench::new(PLUGINS, &corefile);
+        let warnings = &bench.built.warnings;
+        let found = warnings.iter().filter(|one| one.what.contains("multicast")).count();
+        assert_eq!(found, count, "{corefile}: {warnings:?}");
+    }
+}

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::metrics::Counter;
-use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Transport, Work};
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Reach, Step, Transport, Work};
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 use transports::upstream::{self, Protocol, Reply, Upstream};
-use wire::{Flags, Name, Section, rcode};
+use wire::{Flags, Section, rcode};
 
 use super::flight::{Flights, Joined};
 use super::message::{self, Hop, Outgoing};
@@ -66,8 +66,7 @@ pub(super) struct Rcodes {
 /// One directive.
 #[derive(Debug)]
 pub(super) struct Forward {
-    pub(super) from: Name,
-    pub(super) except: Vec<Name>,
+    pub(super) reach: Reach,
     pub(super) upstreams: Box<[Arc<Upstream>]>,
     pub(super) policy: Policy,
     pub(super) force_tcp: bool,
@@ -105,7 +104,7 @@ impl Drop for Running<'_> {
 
 impl Plugin for Forward {
     fn query(&self, x: &mut Exchange) -> Step {
-        if !self.takes(&x.request().name) {
+        if !self.reach.takes(&x.request().name) {
             return Step::Next;
         }
         if message::is_meta(x.request().rtype) {
@@ -123,12 +122,6 @@ impl Plugin for Forward {
 }
 
 impl Forward {
-    /// Whether `name` is for these upstreams.
-    fn takes(&self, name: &Name) -> bool {
-        name.is_below(&self.from)
-            && (*name == self.from || !self.except.iter().any(|except| name.is_below(except)))
-    }
-
     /// Asks, or waits for an equal question under way.
     async fn share(&self, x: &mut Exchange) -> Step {
         let protocol = self.protocol(x.query.transport);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use config::value::{Endpoint, EndpointError, ResolvConf, integer};
 use config::{Diagnostic, Directive, Prop, Scheme, Word, Words};
-use engine::Setup;
+use engine::{Reach, Setup};
 use transports::upstream::{Check, Protocol, Settings, Upstream};
 use wire::{Name, rcode};
 
@@ -227,7 +227,8 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let directives = setup.directives();
     for (at, directive) in directives.iter().enumerate() {
         let forward = read(setup, directive, at + 1 < directives.len())?;
-        setup.install(forward);
+        let reach = forward.reach.clone();
+        setup.install_upstream(&reach, forward);
     }
     setup.provide(Told);
     setup.allow_classes();
@@ -279,8 +280,7 @@ fn read(
         upstreams.push(setup.share(&key, || Ok(Upstream::new(addr, settings.clone())))?);
     }
     Ok(Forward {
-        from,
-        except: config.except,
+        reach: Reach { from, except: config.except },
         attempts: config.attempts.unwrap_or(2 * upstreams.len()),
         upstreams: upstreams.into(),
         policy: config.policy,

@@ -114,6 +114,9 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         let (watched, interval) = (Arc::clone(&source), options.reload);
         setup.task(move |stop| watched.watch(interval, stop));
     }
+    if fall.is_none() {
+        setup.own(zones.iter().cloned());
+    }
     let fall = fall.unwrap_or_default();
     setup.install(Hosts {
         source,

@@ -318,6 +318,8 @@ pub(super) fn set_up_with(
         Some(words) if words.is_empty() => Fall::new(Zones::new([Name::ROOT])),
         Some(words) => Fall::new(Zones::new(setup.zones_of(words))),
     };
+    // Zones that fall through by name belong to others too.
+    setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
     let cluster = Cluster {
         zones: Zones::new(zones),
         primary,
