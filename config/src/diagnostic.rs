@@ -18,18 +18,27 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// What else is wrong in the same directive.
     pub also: Vec<Self>,
+    /// Whether the line holds a secret, so that it is not shown.
+    pub hides: bool,
 }
 
 impl Diagnostic {
     /// Makes one without a place.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { place: None, span: 0, what: what.into(), help: None, also: Vec::new() }
+        Self { place: None, span: 0, what: what.into(), help: None, also: Vec::new(), hides: false }
     }
 
     /// Says what would be right.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Keeps the line out of what is shown, since it holds a secret.
+    #[must_use]
+    pub fn hide(mut self) -> Self {
+        self.hides = true;
         self
     }
 
@@ -68,7 +77,8 @@ impl Diagnostic {
             let number = place.line.to_string();
             margin = " ".repeat(number.len());
             text.push_str(&format!("\n{margin}--> {place}"));
-            let line = (place.line as usize).checked_sub(1).and_then(|index| {
+            let index = (place.line as usize).checked_sub(1).filter(|_| !self.hides);
+            let line = index.and_then(|index| {
                 sources(&place.file)?
                     .split('\n')
                     .nth(index)

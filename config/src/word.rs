@@ -53,6 +53,7 @@ impl Word {
             what: what.into(),
             help: None,
             also: Vec::new(),
+            hides: false,
         }
     }
 }

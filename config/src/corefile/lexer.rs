@@ -25,6 +25,7 @@ impl Token {
             what: what.into(),
             help: None,
             also: Vec::new(),
+            hides: false,
         }
     }
 }

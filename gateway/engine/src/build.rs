@@ -295,6 +295,7 @@ impl Build<'_> {
                         wrong.extend(other_door(draft, group_key));
                     }
                     group.spec.merge(&site.listen);
+                    group.keyrings.extend(site.keyring.clone());
                     group.classes.chaos |= site.classes.chaos;
                     group.classes.all |= site.classes.all;
                     group.add(key.zone.wire(), at, routes.len());
@@ -361,7 +362,6 @@ const ABSENT: &[&str] = &[
     "sign",
     "tls",
     "trace",
-    "tsig",
 ];
 
 /// Why a block cannot have a key: it or another one has it (without a view on either side), on all addresses or on one.

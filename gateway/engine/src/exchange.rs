@@ -14,6 +14,7 @@ use crate::door::{Http, Identity, Session, Signature};
 use crate::kept::Shelf;
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
+use crate::seal::Seal;
 
 /// How many queries may be nested (CNAME targets, DNS64, …) before the client gets SERVFAIL.
 pub(crate) const MAX_DEPTH: usize = 8;
@@ -217,6 +218,10 @@ pub struct Exchange {
     pub(crate) stream: Option<Box<dyn Stream>>,
     /// What a fault has to say beyond its fixed words.
     detail: String,
+    /// What the query's signature has shown.
+    pub(crate) seal: Option<Box<dyn Seal>>,
+    /// Whether the reply is signed.
+    signs: bool,
     /// Who asks, if that is known.
     identity: Option<Arc<Identity>>,
     /// Whether only blocks with a view that admits the query may answer.
@@ -264,6 +269,8 @@ impl Exchange {
             forks: Vec::new(),
             stream: None,
             detail: String::new(),
+            seal: None,
+            signs: false,
             identity: None,
             views_only: false,
             turned_away: false,
@@ -283,6 +290,8 @@ impl Exchange {
         self.stream = None;
         self.forks.clear();
         self.detail.clear();
+        self.seal = None;
+        self.signs = false;
         self.identity = None;
         self.views_only = false;
         self.turned_away = false;
@@ -307,6 +316,16 @@ impl Exchange {
                 Begin::Reply(rcode)
             }
         }
+    }
+
+    /// What the query's signature has shown; none if there is none, or nobody at this listener has keys.
+    pub fn seal(&self) -> Option<&dyn Seal> {
+        self.seal.as_deref()
+    }
+
+    /// Has the reply be signed with the key of the query.
+    pub fn sign_reply(&mut self) {
+        self.signs = true;
     }
 
     /// Who asks, if that is known. Whoever answers by it notes that with [`Exchange::note_personal`].
@@ -510,7 +529,7 @@ impl Exchange {
             self.stream = None;
             return false;
         }
-        self.encode(limit, 0, out);
+        self.seal_up(limit, out);
         true
     }
 
@@ -554,7 +573,7 @@ impl Exchange {
             stream.next(&mut self.frames[0].answer);
         }
         self.tell_keepalive();
-        self.encode(limit, 0, out);
+        self.seal_up(limit, out);
     }
 
     /// Tells a client that asks how long its connection may be idle, in units of 100 ms (RFC 7828 §3.2.2).
@@ -574,6 +593,17 @@ impl Exchange {
         answer.clear();
         answer.rcode = code;
         self.encode(limit, 0, out);
+    }
+
+    /// Appends the client's reply as it stands, and its signature.
+    fn seal_up(&mut self, limit: usize, out: &mut Vec<u8>) {
+        let Some(mut seal) = self.seal.take_if(|_| self.signs) else {
+            return self.encode(limit, 0, out);
+        };
+        let start = out.len();
+        self.encode(limit, seal.size(), out);
+        seal.sign(out, start);
+        self.seal = Some(seal);
     }
 
     /// Appends the client's reply as it stands.

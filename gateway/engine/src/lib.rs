@@ -13,6 +13,7 @@ pub mod metrics;
 mod plugin;
 mod process;
 mod route;
+mod seal;
 mod setup;
 mod shutdown;
 mod spec;
@@ -35,6 +36,7 @@ pub use plugin::{
 };
 pub use process::Process;
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};
+pub use seal::{Broken, Keyring, Seal};
 pub use setup::{BlockKey, Descriptor, Setup, Task};
 pub use shutdown::{Stage, Stop, Stopper};
 pub use spec::{

@@ -5,11 +5,11 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::timeout_at;
 
-use crate::door::Admission;
+use crate::door::{Admission, Signature};
 use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
 use crate::gateway::Common;
 use crate::plugin::{Metadata, Observer, Plugin, Roles, Step, View};
@@ -97,6 +97,14 @@ impl Live {
     /// Asks the listener's door, and finds the block and route for the client's query.
     fn enter_by_door(&self, x: &mut Exchange) -> Result<(usize, usize), Fault> {
         let group = self.group(x.query.listener).ok_or(Fault::NO_ZONE)?;
+        if let (Some(at), Some(first)) = (x.query.parts.tsig, group.keyrings.first()) {
+            // Signatures are of the world's time (RFC 8945 §5.2.3), not of the exchange's clock.
+            let (wire, now) = (&x.query.wire, SystemTime::now());
+            let known = group.keyrings.iter().find_map(|keyring| keyring.check(wire, at, now));
+            let seal = known.unwrap_or_else(|| first.unknown(wire, at, now));
+            x.query.signature = seal.key().cloned().map_or(Signature::Bad, Signature::Good);
+            x.seal = Some(seal);
+        }
         match group.door.as_ref().map_or(Admission::Open, |door| door.admit(x)) {
             Admission::Open => {}
             Admission::Views => x.views_only = true,

@@ -10,6 +10,7 @@ use wire::{class, rtype};
 use crate::door::Door;
 use crate::exchange::{Exchange, Fault, Transport};
 use crate::live::Site;
+use crate::seal::Keyring;
 use crate::spec::{BindAddr, ListenSpec};
 
 /// A listener's number, kept over reloads as long as the listener is.
@@ -87,6 +88,8 @@ pub struct Group {
     pub(crate) classes: Classes,
     /// Who finds out who asks, if anybody does.
     pub door: Option<Arc<dyn Door>>,
+    /// The keys of its blocks.
+    pub(crate) keyrings: Vec<Arc<dyn Keyring>>,
     /// The blocks by zone, each with the number of its route.
     zones: HashMap<Box<[u8]>, Vec<(usize, usize)>, FixedState>,
     /// A bit for each length in octets, modulo 64, that a zone has: most suffixes need no look-up.
@@ -113,6 +116,7 @@ impl Group {
             spec,
             classes: Classes::default(),
             door: None,
+            keyrings: Vec::new(),
             zones: HashMap::default(),
             lengths: 0,
             claimed: Vec::new(),

@@ -23,6 +23,7 @@ use crate::live::Link;
 use crate::plugin::{Metadata, Observer, Plugin, Provided, Provider, Providers, Role, Roles, View};
 use crate::process::Process;
 use crate::route::{Classes, Routes};
+use crate::seal::Keyring;
 use crate::shutdown::Stop;
 use crate::spec::ListenSpec;
 
@@ -106,6 +107,7 @@ pub(crate) struct SiteBuilder {
     pub(crate) claims: Vec<Name>,
     /// The zones that its plugins answer for themselves.
     pub(crate) own: Vec<Name>,
+    pub(crate) keyring: Option<Arc<dyn Keyring>>,
     pub(crate) classes: Classes,
     pub(crate) root: PathBuf,
     pub(crate) timeout: Option<Duration>,
@@ -343,6 +345,11 @@ impl<'a> Setup<'a> {
     pub fn door(&mut self, door: Arc<dyn Door>) {
         self.site.door = Some(door);
         self.take_part();
+    }
+
+    /// Has the block's listeners check the signatures of queries by `keyring`, beside those of other blocks.
+    pub fn keyring(&mut self, keyring: Arc<dyn Keyring>) {
+        self.site.keyring = Some(keyring);
     }
 
     /// Lets class CH into the chains of the block's listeners.

@@ -32,6 +32,7 @@ plugins! {
     any
     chaos
     loadbalance
+    tsig
     rewrite
     autopath
     acl

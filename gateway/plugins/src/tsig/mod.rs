@@ -1,0 +1,15 @@
+#![doc = include_str!("README.md")]
+
+mod handler;
+mod keyfile;
+mod keys;
+mod setup;
+
+use engine::Descriptor;
+
+/// The registry entry.
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "tsig", readme: include_str!("README.md"), setup: setup::setup };
+
+#[cfg(test)]
+mod tests;
