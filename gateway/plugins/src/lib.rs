@@ -42,6 +42,7 @@ plugins! {
     transfer
     hosts
     kubernetes
+    guard
     r#loop
     forward
     whoami
