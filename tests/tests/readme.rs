@@ -9,6 +9,7 @@ use std::time::Duration;
 use config::corefile::Disk;
 use engine::{Build, Common, Limits, Origin, Process};
 use tests::Folder;
+use tests::pki::{Leaf, Pki};
 use transports::Fronts;
 
 /// What a kubeconfig must have to be read; nobody is asked.
@@ -72,8 +73,16 @@ fn every_corefile_of_every_document_starts() {
     for name in ["kubeconfig", "prod.kubeconfig", "staging.kubeconfig"] {
         folder.write(name, KUBECONFIG);
     }
-    for name in ["cert.pem", "key.pem", "cacert.pem", "ca.pem", "client.pem", "client.key"] {
-        folder.write(name, "not looked at before there is a connection");
+    let pki = Pki::new();
+    for (chain, key, pair) in [
+        ("cert.pem", "key.pem", pki.server("server", &["dns.example.org", "127.0.0.1"])),
+        ("client.pem", "client.key", pki.issue("client", Leaf::client("gateway", &[]))),
+    ] {
+        folder.write(chain, std::fs::read(pair.chain).unwrap());
+        folder.write(key, std::fs::read(pair.key).unwrap());
+    }
+    for name in ["cacert.pem", "ca.pem"] {
+        folder.write(name, std::fs::read(pki.ca()).unwrap());
     }
     folder.write("manifests/one.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
     folder.write("hosts", "198.51.100.1 www.example.org\n");

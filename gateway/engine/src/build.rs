@@ -296,8 +296,6 @@ impl Build<'_> {
                     }
                     group.spec.merge(&site.listen);
                     group.keyrings.extend(site.keyring.clone());
-                    group.selective |=
-                        site.selective || site.door.is_some() || !site.views.is_empty();
                     group.classes.chaos |= site.classes.chaos;
                     group.classes.all |= site.classes.all;
                     group.add(key.zone.wire(), at, routes.len());
@@ -362,7 +360,6 @@ const ABSENT: &[&str] = &[
     "secondary",
     "shed",
     "sign",
-    "tls",
     "trace",
 ];
 

@@ -16,6 +16,7 @@ plugins! {
     root
     metadata
     cancel
+    tls
     timeouts
     multisocket
     reload
@@ -42,7 +43,6 @@ plugins! {
     transfer
     hosts
     kubernetes
-    guard
     r#loop
     forward
     whoami

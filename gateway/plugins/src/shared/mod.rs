@@ -1,7 +1,6 @@
 //! What several plugins need.
 
 pub mod asked;
-pub mod empty;
 pub mod expr;
 pub mod fall;
 pub mod file;

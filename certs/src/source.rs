@@ -1,0 +1,134 @@
+//! Where a certificate comes from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::pair::Pair;
+use crate::watched::Watched;
+use crate::{Error, Status, now};
+
+/// One day, in seconds.
+const DAY: i64 = 86_400;
+
+/// When an expiry is spoken of, in days before it; 0 is when it has come.
+const REMINDERS: [i64; 4] = [30, 7, 1, 0];
+
+/// Where a certificate comes from; what it is may change while it is in use.
+#[derive(Clone, Debug)]
+pub struct Source(pub(crate) Arc<Inner>);
+
+/// The certificate of a source, and what was said of its expiry.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    kind: Kind,
+    /// The target of log lines.
+    target: &'static str,
+    /// Until when the certificate is valid of whose expiry was spoken last, and ...
+    expires: AtomicI64,
+    /// ... how many days before it that was.
+    reminded: AtomicI64,
+}
+
+/// The kinds of sources.
+#[derive(Debug)]
+enum Kind {
+    /// Two files, chain and key.
+    Files(Arc<Watched<Pair>>),
+}
+
+impl Source {
+    /// A certificate chain and its key, both in PEM files. Log lines about them have the target `target`.
+    ///
+    /// # Errors
+    /// If a file cannot be read, holds none, or they do not belong together.
+    pub fn files(chain: PathBuf, key: PathBuf, target: &'static str) -> Result<Self, Error> {
+        Ok(Self::new(Kind::Files(Watched::new([chain, key], target)?), target))
+    }
+
+    /// A source of a kind.
+    fn new(kind: Kind, target: &'static str) -> Self {
+        let (expires, reminded) = (AtomicI64::new(0), AtomicI64::new(i64::MAX));
+        Self(Arc::new(Inner { kind, target, expires, reminded }))
+    }
+
+    /// What is odd about the certificate now, though it is served: that it has expired or is not yet valid, that
+    /// everybody may read its key.
+    pub fn oddities(&self) -> Vec<String> {
+        let Some(pair) = self.pair() else { return Vec::new() };
+        let time = pair.odd(now()).map(|odd| format!("{}: {odd}", self.label()));
+        pair.oddities.iter().cloned().chain(time).collect()
+    }
+
+    /// The certificate in use.
+    pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
+        match &self.0.kind {
+            Kind::Files(files) => Some(files.now()),
+        }
+    }
+
+    /// What it is called in logs and metrics.
+    fn label(&self) -> String {
+        match &self.0.kind {
+            Kind::Files(files) => {
+                files.files().first().map(|file| file.display().to_string()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Looks whether the certificate has changed or is about to expire.
+    pub(crate) fn look(&self) {
+        match &self.0.kind {
+            Kind::Files(files) => {
+                files.look();
+            }
+        }
+        self.remind(now());
+    }
+
+    /// Says once for each of the reminders that the certificate in use expires soon. Those that are valid for a few days only
+    /// are spoken of when a third of that is left.
+    fn remind(&self, now: i64) {
+        let Some(pair) = self.pair() else { return };
+        let (from, until) = (pair.facts.not_before, pair.facts.not_after);
+        let inner = &self.0;
+        if inner.expires.swap(until, Ordering::AcqRel) != until {
+            inner.reminded.store(i64::MAX, Ordering::Release);
+        }
+        let left = until - now;
+        let due = REMINDERS.into_iter().rfind(|days| left <= days * DAY);
+        let Some(days) = due.filter(|days| *days == 0 || left <= (until - from) / 3) else {
+            return;
+        };
+        if inner.reminded.fetch_min(days, Ordering::AcqRel) <= days {
+            return;
+        }
+        let (label, name) = (self.label(), pair.facts.name());
+        let date = crate::date(until);
+        if left <= 0 {
+            log::error!(target: inner.target, "{label}: the certificate of {name} has expired on {date}: clients refuse it");
+        } else {
+            let left = match (left + DAY - 1) / DAY {
+                1 => "a day or less".to_owned(),
+                days => format!("{days} days or less"),
+            };
+            log::warn!(target: inner.target, "{label}: the certificate of {name} expires on {date}, in {left}");
+        }
+    }
+
+    /// How it is.
+    pub(crate) fn status(&self) -> Status {
+        let facts = self.pair().map(|pair| pair.facts.clone());
+        let (taken, refused, broken) = match &self.0.kind {
+            Kind::Files(files) => files.counts(),
+        };
+        Status {
+            source: self.label(),
+            name: facts.as_ref().map(|facts| facts.name()).unwrap_or_default(),
+            not_after: facts.map(|facts| facts.not_after),
+            taken,
+            refused,
+            broken,
+        }
+    }
+}

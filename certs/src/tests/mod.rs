@@ -1,0 +1,7 @@
+//! Tests over the whole crate.
+
+mod choice;
+mod clients;
+mod files;
+mod resumption;
+mod upstream;

@@ -1,0 +1,195 @@
+//! From the directive to TLS of the block's listeners.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use certs::{ClientAuth, Options, ServerTls, Source};
+use config::{Diagnostic, Prop, Word, Words};
+use engine::{Setup, Tls};
+
+use super::TARGET;
+use super::figures::Served;
+
+/// What the directive says.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Certificates with their keys.
+    pairs: Vec<(Word, Word)>,
+    client_auth: Option<(Word, ClientAuth)>,
+    client_ca: Option<Word>,
+    keylog: Option<Word>,
+}
+
+/// The properties of the block.
+static PROPS: &[Prop<Wanted>] = &[
+    Prop {
+        name: "certificate",
+        words: "CERT KEY",
+        set: |wanted, words| {
+            wanted.pairs.push((words.one()?.clone(), words.one()?.clone()));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "client_auth",
+        words: "nocert|request|require|verify_if_given|require_and_verify",
+        set: |wanted, words| {
+            let word = words.clone().one()?.clone();
+            wanted.client_auth = Some((word, words.choice(MODES)?));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "client_ca",
+        words: "FILE",
+        set: |wanted, words| {
+            let word = words.one()?;
+            if wanted.client_ca.is_some() {
+                return Err(word
+                    .wrong("is a second file of client CAs")
+                    .help("put all CAs into one file"));
+            }
+            wanted.client_ca = Some(word.clone());
+            Ok(())
+        },
+    },
+    Prop {
+        name: "keylog",
+        words: "FILE",
+        set: |wanted, words| {
+            wanted.keylog = Some(words.one()?.clone());
+            Ok(())
+        },
+    },
+];
+
+/// The words of `client_auth`.
+static MODES: &[(&str, ClientAuth)] = &[
+    ("nocert", ClientAuth::None),
+    ("request", ClientAuth::Request),
+    ("require", ClientAuth::Require),
+    ("verify_if_given", ClientAuth::VerifyIfGiven),
+    ("require_and_verify", ClientAuth::RequireAndVerify),
+];
+
+/// Reads the directive.
+pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
+    let directive = setup.directive();
+    if let [_, second, ..] = setup.directives() {
+        return Err(second.name.fault("TLS already configured").help(
+            "for several certificates write `certificate CERT KEY` in the block of the first",
+        ));
+    }
+    let mut wanted = Wanted::default();
+    line(directive.words(), &mut wanted)?;
+    directive.read_block(PROPS, &mut wanted)?;
+    if wanted.pairs.is_empty() {
+        return Err(directive
+            .name
+            .fault("Wrong argument count or unexpected line ending after 'tls'")
+            .help("write: tls CERT KEY [CA]"));
+    }
+    let mode = mode(setup, &wanted)?;
+    let sources = sources(setup, &wanted.pairs)?;
+    let client_ca = wanted.client_ca.as_ref().map(|word| setup.path(&word.text));
+    let keylog = wanted.keylog.as_ref().map(|word| setup.path(&word.text));
+    if let Some(path) = &keylog {
+        let what = format!("Writing TLS Key Log to {path:?}");
+        setup.warn(Diagnostic::new(what));
+    }
+    let pairs: Vec<[PathBuf; 2]> = wanted
+        .pairs
+        .iter()
+        .map(|(chain, key)| [setup.path(&chain.text), setup.path(&key.text)])
+        .collect();
+    let key = format!("{pairs:?} {mode:?} {client_ca:?} {keylog:?}");
+    let served = setup.share(&key, || {
+        let options = Options {
+            sources,
+            client_auth: mode,
+            client_ca: client_ca.clone(),
+            keylog: keylog.clone(),
+            target: TARGET,
+        };
+        let tls = ServerTls::new(options).map_err(|error| {
+            let of = |path: &Option<PathBuf>| error.file.is_some() && error.file == *path;
+            let word = if of(&client_ca) {
+                wanted.client_ca.as_ref()
+            } else if of(&keylog) {
+                wanted.keylog.as_ref()
+            } else {
+                None
+            };
+            wrong(word.unwrap_or(&directive.name), error)
+        })?;
+        Ok(Served::new(tls))
+    })?;
+    let tls = Tls::new(Arc::clone(&served.tls));
+    setup.listener().tls.push(tls);
+    Ok(())
+}
+
+/// Reads the words of the line, `CERT KEY [CA]`.
+fn line(mut words: Words<'_>, wanted: &mut Wanted) -> Result<(), Diagnostic> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    let help = |diagnostic: Diagnostic| diagnostic.help("write: tls CERT KEY [CA]");
+    let (chain, key) = (words.one().map_err(help)?, words.one().map_err(help)?);
+    wanted.pairs.push((chain.clone(), key.clone()));
+    wanted.client_ca = words.maybe().cloned();
+    words.end().map_err(help)
+}
+
+/// What is asked of clients; CAs are there if they are needed.
+fn mode(setup: &mut Setup<'_>, wanted: &Wanted) -> Result<ClientAuth, Diagnostic> {
+    let mode = wanted.client_auth.as_ref().map_or(ClientAuth::None, |(_, mode)| *mode);
+    match (&wanted.client_auth, &wanted.client_ca) {
+        (Some((word, _)), None) if mode.verifies() => Err(word
+            .wrong("needs a CA to check clients by")
+            .help("write `tls CERT KEY CA`, or `client_ca FILE` in the block")),
+        (_, Some(word)) if !mode.verifies() => {
+            let what = format!(
+                "is not used: client_auth is {}, and only verify_if_given and require_and_verify check certificates",
+                mode.word()
+            );
+            setup.warn(word.wrong(what));
+            Ok(mode)
+        }
+        _ => Ok(mode),
+    }
+}
+
+/// The certificates of files, each read once for all blocks that name it; everything that is wrong with them.
+fn sources(setup: &mut Setup<'_>, pairs: &[(Word, Word)]) -> Result<Vec<Source>, Diagnostic> {
+    let (mut sources, mut all_wrong) = (Vec::new(), Vec::new());
+    for (chain, key) in pairs {
+        let (chain_path, key_path) = (setup.path(&chain.text), setup.path(&key.text));
+        let source = setup.share(&format!("{chain_path:?} {key_path:?}"), || {
+            let source = Source::files(chain_path.clone(), key_path.clone(), TARGET);
+            source.map(Arc::new).map_err(|error| {
+                let is_key = error.file.as_ref() == Some(&key_path);
+                wrong(if is_key { key } else { chain }, error)
+            })
+        });
+        match source {
+            Ok(source) => {
+                for odd in source.oddities() {
+                    setup.warn(chain.fault(odd));
+                }
+                sources.push(Source::clone(&source));
+            }
+            Err(diagnostic) => all_wrong.push(diagnostic),
+        }
+    }
+    Diagnostic::joined(all_wrong).map_or(Ok(sources), Err)
+}
+
+/// What is wrong with certificates, at a word.
+fn wrong(word: &Word, error: certs::Error) -> Diagnostic {
+    let diagnostic = word.fault(error.to_string());
+    match error.help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}

@@ -1,0 +1,250 @@
+//! The facts `tls.*`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use certs::{ClientAuth, ServerTls};
+use engine::testing::Bench;
+use rcgen::{CertificateParams, KeyPair};
+
+use crate::shared::testing::logged;
+
+/// A folder of its own with `cert.pem`, `key.pem`, `other.pem`, `other.key` and `ca.pem`; gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// With its files.
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = Self(
+            std::env::temp_dir().join(format!("causeway-tls-{}-{number}", std::process::id())),
+        );
+        std::fs::create_dir_all(&folder.0).unwrap();
+        folder.pair("cert.pem", "key.pem", "one.example");
+        folder.pair("other.pem", "other.key", "two.example");
+        folder.pair("ca.pem", "ca.key", "ca.example");
+        folder
+    }
+
+    /// Writes a certificate and its key.
+    fn pair(&self, chain: &str, key_file: &str, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        self.write(chain, &params.self_signed(&key).unwrap().pem());
+        self.write(key_file, &key.serialize_pem());
+    }
+
+    /// Writes a file for its owner alone.
+    fn write(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// A Corefile with a block of this text at `tls://.`, whose root is this folder.
+    fn corefile(&self, tls: &str) -> String {
+        format!("tls://.:8853 {{\nroot {}\n{tls}\nwhoami\n}}\n", self.0.display())
+    }
+
+    /// What the listeners have, a list for each.
+    fn served(&self, bench: &Bench) -> Vec<Vec<Arc<ServerTls>>> {
+        let live = bench.gateway.live();
+        live.groups()
+            .map(|group| group.spec.tls.iter().filter_map(engine::Tls::get).collect())
+            .collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn certificates_come_from_files_below_root() {
+    // tls.manual, xc.root
+    let folder = Folder::new();
+    for (tls, auth, covers) in [
+        ("tls cert.pem key.pem", ClientAuth::None, &["one.example"][..]),
+        ("tls cert.pem key.pem ca.pem", ClientAuth::None, &["one.example"]),
+        ("tls cert.pem key.pem {\nclient_auth request\n}", ClientAuth::Request, &["one.example"]),
+        (
+            "tls cert.pem key.pem {\nclient_auth nocert\nclient_auth require\n}",
+            ClientAuth::Require,
+            &["one.example"],
+        ),
+        (
+            "tls cert.pem key.pem ca.pem {\nclient_auth verify_if_given\n}",
+            ClientAuth::VerifyIfGiven,
+            &["one.example"],
+        ),
+        (
+            "tls {\ncertificate other.pem other.key\nclient_ca ca.pem\nclient_auth require_and_verify\n}",
+            ClientAuth::RequireAndVerify,
+            &["two.example"],
+        ),
+        (
+            "tls cert.pem key.pem {\ncertificate other.pem other.key\n}",
+            ClientAuth::None,
+            &["one.example", "two.example"],
+        ),
+    ] {
+        let bench = Bench::new(crate::CHAIN, &folder.corefile(tls));
+        let served = folder.served(&bench);
+        let [group] = &served[..] else { panic!("one listener: {served:?}") };
+        let [one] = &group[..] else { panic!("one for the listener: {group:?}") };
+        assert_eq!(one.client_auth(), auth, "{tls}");
+        for name in ["one.example", "two.example"] {
+            assert_eq!(one.covers(name), covers.contains(&name), "{tls} {name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    // tls.err, tls.client_auth
+    let folder = Folder::new();
+    folder.write("junk.pem", "junk");
+    for (tls, want) in [
+        (
+            "tls",
+            "Wrong argument count or unexpected line ending after 'tls' (write: tls CERT KEY [CA])",
+        ),
+        ("tls {\n}", "Wrong argument count or unexpected line ending after 'tls'"),
+        ("tls cert.pem", "Wrong argument count or unexpected line ending after 'cert.pem'"),
+        ("tls cert.pem key.pem ca.pem more", "Wrong argument count: 'more' is one too many"),
+        ("tls cert.pem key.pem\ntls cert.pem key.pem", "TLS already configured"),
+        ("tls cert.pem key.pem {\nfoo\n}", "'foo' is not a property"),
+        ("tls cert.pem key.pem {\nclient_auth\n}", "Wrong argument count"),
+        ("tls cert.pem key.pem {\nclient_auth maybe\n}", "'maybe' is not known here"),
+        ("tls cert.pem key.pem {\nclient_auth request require\n}", "'require' is one too many"),
+        (
+            "tls cert.pem key.pem {\nclient_auth require_and_verify\n}",
+            "'require_and_verify' needs a CA to check clients by (write `tls CERT KEY CA`",
+        ),
+        (
+            "tls cert.pem key.pem ca.pem {\nclient_ca ca.pem\n}",
+            "'ca.pem' is a second file of client CAs",
+        ),
+        ("tls cert.pem key.pem {\nkeylog\n}", "Wrong argument count"),
+        ("tls cert.pem key.pem {\nkeylog none/log\n}", "none/log: cannot be written"),
+        ("tls cert.pem other.key", "other.key: is not the key of the certificate in"),
+        ("tls none.pem key.pem", "none.pem: no such file"),
+        (
+            "tls key.pem cert.pem",
+            "key.pem: holds a private key and no certificate (the certificate comes first, then its key)",
+        ),
+        (
+            "tls cert.pem key.pem junk.pem {\nclient_auth verify_if_given\n}",
+            "junk.pem: holds no certificate",
+        ),
+        ("tls {\ncertificate cert.pem\n}", "Wrong argument count"),
+        (
+            "tls {\nclient_auth nocert\n}",
+            "Wrong argument count or unexpected line ending after 'tls'",
+        ),
+    ] {
+        let wrong = Bench::refused(crate::CHAIN, &folder.corefile(tls));
+        assert!(wrong.starts_with("plugin/tls: ") && wrong.contains(want), "{wrong}\n{want}");
+    }
+    // All pairs that are wrong are told at once, each at its place.
+    let corefile = folder.corefile("tls cert.pem none.key {\ncertificate none.pem other.key\n}");
+    let wrong = Bench::try_new(crate::CHAIN, &corefile).expect_err("two are wrong");
+    let lines: Vec<_> =
+        wrong.iter().filter_map(|one| one.place.as_ref()).map(|place| place.line).collect();
+    assert_eq!(lines, [3, 4]);
+}
+
+#[test]
+fn what_is_odd_is_said() {
+    // tls.keylog, TLS-09
+    let folder = Folder::new();
+    let warnings = |tls: &str| {
+        let bench = Bench::new(crate::CHAIN, &folder.corefile(tls));
+        bench.built.warnings.iter().map(|one| one.what.clone()).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(warnings("tls cert.pem key.pem"), "");
+    let log = folder.0.join("log");
+    assert_eq!(
+        warnings("tls cert.pem key.pem {\nkeylog log\n}"),
+        format!("plugin/tls: Writing TLS Key Log to \"{}\"", log.display())
+    );
+    assert!(log.exists());
+    assert!(warnings("tls cert.pem key.pem ca.pem").starts_with(
+        "plugin/tls: 'ca.pem' is not used: client_auth is nocert, and only verify_if_given"
+    ));
+    use std::os::unix::fs::PermissionsExt as _;
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(folder.0.join("key.pem"), open).unwrap();
+    assert!(warnings("tls cert.pem key.pem").contains("key.pem: the key may be read by everybody"));
+}
+
+#[test]
+fn equal_directives_are_one_over_blocks_and_reloads() {
+    // tls.resumption, tls.plain: a plain block has it without effect.
+    let folder = Folder::new();
+    let corefile = |tls: &str| {
+        let root = folder.0.display();
+        format!(
+            "tls://.:8853 https://.:8443 {{\nroot {root}\n{tls}\nwhoami\n}}\n.:8053 {{\nroot {root}\n{tls}\nwhoami\n}}\n"
+        )
+    };
+    let mut bench = Bench::new(crate::CHAIN, &corefile("tls cert.pem key.pem"));
+    let all = |bench: &Bench| folder.served(bench).concat();
+    let before = all(&bench);
+    assert!(before.len() >= 3);
+    bench.reload(&corefile("tls cert.pem key.pem")).expect("it is the same");
+    for one in before.iter().chain(&all(&bench)) {
+        assert!(Arc::ptr_eq(one, &before[0]));
+    }
+    bench.reload(&corefile("tls cert.pem key.pem {\nclient_auth request\n}")).expect("it is good");
+    assert!(all(&bench).iter().all(|one| !Arc::ptr_eq(one, &before[0])));
+}
+
+#[test]
+fn blocks_of_a_listener_are_served_together() {
+    // tx.tls.pick
+    let folder = Folder::new();
+    let root = folder.0.display();
+    let corefile = format!(
+        "tls://a.example:8853 {{\nroot {root}\ntls cert.pem key.pem\nwhoami\n}}\n\
+         tls://b.example:8853 {{\nroot {root}\ntls other.pem other.key\nwhoami\n}}\n"
+    );
+    let bench = Bench::new(crate::CHAIN, &corefile);
+    let served = folder.served(&bench);
+    assert_eq!(served.len(), 1);
+    let merged = ServerTls::merge(&served[0]).expect("they agree");
+    assert!(merged.covers("one.example") && merged.covers("two.example"));
+}
+
+#[test]
+fn certificates_have_metrics() {
+    let folder = Folder::new();
+    let _bench = Bench::new(
+        crate::CHAIN,
+        &folder.corefile("tls cert.pem key.pem ca.pem {\nclient_auth verify_if_given\n}"),
+    );
+    let text = engine::metrics::render();
+    let (cert, ca) = (folder.0.join("cert.pem"), folder.0.join("ca.pem"));
+    let expiry = format!(
+        "causeway_tls_certificate_expiry_timestamp_seconds{{name=\"one.example\",source=\"{}\"}} ",
+        cert.display()
+    );
+    let line = text.lines().find_map(|line| line.strip_prefix(&expiry)).expect("an expiry");
+    assert!(line.parse::<f64>().unwrap() > 4e9, "{line}");
+    for file in [&cert, &ca] {
+        for (name, value) in [
+            ("causeway_tls_swaps_total", 0),
+            ("causeway_tls_refused_swaps_total", 0),
+            ("causeway_tls_broken", 0),
+        ] {
+            let want = format!("{name}{{source=\"{}\"}} {value}", file.display());
+            assert!(text.lines().any(|line| line == want), "{want}\n{text}");
+        }
+    }
+    assert!(logged().iter().all(|line| !line.contains("PRIVATE")));
+}

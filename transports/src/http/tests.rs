@@ -1,1 +1,0 @@
-//! What requests are taken for, and what is told of answers.
