@@ -22,10 +22,12 @@ pub(super) const MAX_PENDING: usize = 128;
 const MAX_USES: u64 = 1024;
 
 /// Why no reply will come on a connection any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     /// It could not be made in time.
     DialTimeout,
+    /// Its TLS failed, and why.
+    Tls(Arc<str>),
     /// The other side closed it.
     Closed,
     /// The system says so.
@@ -35,7 +37,7 @@ pub(super) enum Broken {
 /// A socket or connection to one upstream, shared by the queries of one worker.
 #[derive(Debug)]
 pub(super) struct Conn {
-    /// Its UDP socket; a TCP stream belongs to the connection's task instead.
+    /// Its UDP socket; a stream of TCP or TLS belongs to the connection's task instead.
     pub(super) socket: Option<UdpSocket>,
     /// When it was made.
     pub(super) made: Instant,
@@ -56,6 +58,8 @@ struct Inner {
     /// Whether queries can be sent; a TCP connection is made first.
     connected: bool,
     broken: Option<Broken>,
+    /// Messages that came.
+    heard: u64,
     /// The local address.
     local: Option<SocketAddr>,
     /// Framed queries that the task has to write.
@@ -154,12 +158,12 @@ impl Conn {
         if self.uses.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_USES {
             inner.retired = true;
         }
-        let connected = inner.connected;
+        let (connected, heard) = (inner.connected, inner.heard);
         drop(guard);
         if self.socket.is_none() {
             self.wake.notify_one();
         }
-        Some(Ticket { conn: Arc::clone(self), index, connected, reply: Vec::new() })
+        Some(Ticket { conn: Arc::clone(self), index, connected, heard, reply: Vec::new() })
     }
 
     /// The queries under way, if it takes more.
@@ -224,6 +228,7 @@ impl Conn {
         let Some((head, _)) = message.split_first_chunk::<12>() else { return };
         let id = u16::from_be_bytes([head[0], head[1]]);
         let mut inner = self.lock();
+        inner.heard += 1;
         let mut waiting = inner.slots.iter_mut();
         let found = waiting.find(|slot| slot.id == id && slot.state == State::Waiting);
         let Some(slot) = found else { return };
@@ -269,6 +274,8 @@ pub(super) struct Ticket {
     index: usize,
     /// Whether the connection stood when the query began.
     pub(super) connected: bool,
+    /// How many messages had come by then.
+    heard: u64,
     /// The reply, once it has come.
     pub(super) reply: Vec<u8>,
 }
@@ -301,8 +308,8 @@ impl Ticket {
                 self.reply = std::mem::take(&mut slot.reply);
                 return Poll::Ready(Ok(()));
             }
-            if let Some(broken) = inner.broken {
-                return Poll::Ready(Err(broken));
+            if let Some(broken) = &inner.broken {
+                return Poll::Ready(Err(broken.clone()));
             }
             if !slot.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 slot.waker = Some(cx.waker().clone());
@@ -310,6 +317,11 @@ impl Ticket {
             Poll::Pending
         })
         .await
+    }
+
+    /// Whether nothing at all came since the query began.
+    pub(super) fn heard_nothing(&self) -> bool {
+        self.conn.lock().heard == self.heard
     }
 
     /// Whether a reply came that had the right id and a wrong question.

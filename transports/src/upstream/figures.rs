@@ -45,7 +45,7 @@ impl Figures {
             proxy,
             to: addr.to_string(),
             durations: Table::new(RCODES),
-            conns: Table::new(4),
+            conns: Table::new(2 * Protocol::ALL.len()),
             failures: Table::new(1),
         }
     }
@@ -71,9 +71,9 @@ impl Figures {
             metrics::counter(name, &labels)
         };
         // Whoever divides one by the other needs both.
-        let at = usize::from(protocol == Protocol::Tcp);
+        let at = 2 * protocol as usize;
         let hits = self.conns.get(at, || make(HITS));
-        let misses = self.conns.get(2 + at, || make(MISSES));
+        let misses = self.conns.get(at + 1, || make(MISSES));
         let counter = if fresh { misses } else { hits };
         counter.into_iter().for_each(|counter| counter.increment(1));
     }

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wire::{Edns, Flags, Name, Request, class, rtype};
 
-use super::{Protocol, Upstream, tcp, udp};
+use super::{Protocol, Turn, Upstream, tcp, udp};
 
 /// How long a check waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ pub struct Check {
     pub recursion: bool,
     /// The name that is asked for its NS records.
     pub domain: Name,
-    /// How it is asked.
+    /// How it is asked if it is not encrypted.
     pub protocol: Protocol,
 }
 
@@ -63,22 +63,35 @@ impl Upstream {
             loop {
                 // The upstream may be gone with its configuration.
                 let Some(upstream) = weak.upgrade() else { return };
-                let check = &upstream.settings.check;
-                let source = upstream.settings.source;
-                let request = check.request();
-                let asked = ask(upstream.addr, source, check.protocol, &request, PATIENCE);
-                if asked.await.is_ok() {
+                if upstream.replies().await {
                     upstream.fails.store(0, Ordering::Release);
                     upstream.checking.store(false, Ordering::Release);
                     return;
                 }
                 upstream.fails.fetch_add(1, Ordering::AcqRel);
                 upstream.figures.check_failed();
-                let interval = check.interval;
+                let interval = upstream.settings.check.interval;
                 drop(upstream);
                 tokio::time::sleep(interval).await;
             }
         });
+    }
+
+    /// Sends a check; whether there is a reply. An encrypted upstream is checked by a new connection, which is kept.
+    async fn replies(&self) -> bool {
+        let check = &self.settings.check;
+        let request = check.request();
+        match self.secure() {
+            None => {
+                let source = self.settings.source;
+                ask(self.addr, source, check.protocol, &request, PATIENCE).await.is_ok()
+            }
+            Some(protocol) => {
+                let write = |id: u16, out: &mut Vec<u8>| wire::encode_query(&request, id, out);
+                let asked = self.once(protocol, Turn::Check(Instant::now()), &write);
+                matches!(timeout(PATIENCE, asked).await, Ok(Ok(_)))
+            }
+        }
     }
 
     /// Whether so many checks have failed in a row that it is not to be asked.
@@ -88,7 +101,7 @@ impl Upstream {
     }
 }
 
-/// Sends one query by a socket of its own and waits for a response of any kind with its id.
+/// Sends one query by a socket of its own, in clear, and waits for a response of any kind with its id.
 ///
 /// # Errors
 /// Those of the socket; [`io::ErrorKind::TimedOut`] if nothing came in time.
@@ -104,7 +117,7 @@ pub async fn ask(
     let exchange = async {
         match protocol {
             Protocol::Udp => ask_udp(addr, source, &query).await,
-            Protocol::Tcp => ask_tcp(addr, source, &query).await,
+            _ => ask_tcp(addr, source, &query).await,
         }
     };
     timeout(patience, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

@@ -1,4 +1,4 @@
-//! The other direction: servers that this one asks, by UDP and TCP.
+//! The other direction: servers that this one asks, by UDP, TCP and TLS.
 //!
 //! An [`Upstream`] keeps sockets and connections for each worker, several queries on each, told apart by random ids. UDP
 //! sockets are connected, have random ports, and change often; a reply counts only with the id, the opcode and the question
@@ -6,16 +6,17 @@
 //! lets them, and a query that a kept connection loses is sent once more by a new one (RFC 7766 §6.2.4).
 
 mod conn;
+mod error;
 mod figures;
 mod health;
 mod pool;
 mod tcp;
+mod tls;
 mod udp;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -23,14 +24,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use conn::{Broken, Ticket};
 use figures::Figures;
 use pool::Pool;
-use tcp::DialTime;
+use tcp::{DialTime, Life, Road};
+use tls::Tls;
 
+pub use error::{Cause, Error, Place};
 pub use health::{Check, ask};
+pub use tls::Identity;
 
 /// How many threads have pools of their own; more than that share.
 const POOLS: usize = 16;
@@ -42,14 +46,25 @@ pub enum Protocol {
     Udp,
     /// By TCP.
     Tcp,
+    /// By TLS (RFC 7858).
+    Tls,
 }
 
 impl Protocol {
-    /// `udp` or `tcp`.
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
+
+    /// Whether nobody on the way can read what is asked.
+    pub fn is_encrypted(self) -> bool {
+        !matches!(self, Self::Udp | Self::Tcp)
+    }
+
+    /// `udp`, `tcp` or `tcp-tls`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tcp-tls",
         }
     }
 }
@@ -75,10 +90,34 @@ pub struct Settings {
     pub check: Check,
 }
 
+impl Settings {
+    /// How long connections live.
+    fn life(&self) -> Life {
+        Life { idle: self.expire, most: self.max_age, write: self.read_timeout }
+    }
+}
+
+/// How an upstream is spoken to.
+#[derive(Clone, Debug)]
+pub enum Speech {
+    /// By UDP and TCP, as the query says.
+    Plain,
+    /// By TLS.
+    Tls(Identity),
+}
+
+/// The same, ready.
+#[derive(Debug)]
+enum Ready {
+    Plain,
+    Tls(Tls),
+}
+
 /// A server that is asked.
 #[derive(Debug)]
 pub struct Upstream {
     addr: SocketAddr,
+    ready: Ready,
     settings: Settings,
     pools: Box<[Mutex<Pool>]>,
     dial: Arc<DialTime>,
@@ -88,95 +127,6 @@ pub struct Upstream {
     checking: AtomicBool,
     figures: Figures,
 }
-
-/// Why there is no reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// The connection could not be made.
-    Dial(Protocol, SocketAddr, Cause),
-    /// The query could not be sent, or no reply will come.
-    Io(Place, Cause),
-    /// The other side closed the connection.
-    Closed(Place),
-    /// No reply came in time.
-    Timeout(Place),
-    /// Only replies with another question came.
-    Mismatch(Place),
-    /// Too many queries are under way.
-    Busy(SocketAddr),
-}
-
-/// By what, from where and to where a query went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// By what.
-    pub protocol: Protocol,
-    /// From where, if that is known.
-    pub local: Option<SocketAddr>,
-    /// To where.
-    pub to: SocketAddr,
-}
-
-impl fmt::Display for Place {
-    /// Writes `udp 203.0.113.7:40000->198.51.100.1:53`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.protocol.name())?;
-        if let Some(local) = self.local {
-            write!(f, "{local}")?;
-        }
-        write!(f, "->{}", self.to)
-    }
-}
-
-/// Why a socket failed: the kind, and the system's number where the kind has no words (too many open files).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cause {
-    kind: io::ErrorKind,
-    number: Option<i32>,
-}
-
-impl From<io::ErrorKind> for Cause {
-    fn from(kind: io::ErrorKind) -> Self {
-        Self { kind, number: None }
-    }
-}
-
-impl From<&io::Error> for Cause {
-    fn from(error: &io::Error) -> Self {
-        Self { kind: error.kind(), number: error.raw_os_error() }
-    }
-}
-
-impl fmt::Display for Cause {
-    /// Writes the words that people search their logs for.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = self.kind.to_string();
-        match (self.kind, self.number) {
-            (io::ErrorKind::TimedOut, _) => f.write_str("i/o timeout"),
-            (_, Some(number)) if words == "uncategorized error" => {
-                io::Error::from_raw_os_error(number).fmt(f)
-            }
-            _ => f.write_str(&words),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dial(protocol, to, cause) => {
-                write!(f, "dial {} {to}: {cause}", protocol.name())
-            }
-            Self::Io(place, cause) => write!(f, "read {place}: {cause}"),
-            Self::Closed(place) => write!(f, "read {place}: the connection was closed"),
-            Self::Timeout(place) => write!(f, "read {place}: i/o timeout"),
-            Self::Mismatch(place) => write!(f, "read {place}: the reply is to another question"),
-            Self::Busy(to) => write!(f, "too many queries to {to} are under way"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// A reply as it came.
 #[derive(Debug)]
@@ -193,10 +143,15 @@ impl Deref for Reply {
 
 impl Upstream {
     /// The server at `addr`.
-    pub fn new(addr: SocketAddr, settings: Settings) -> Arc<Self> {
+    pub fn new(addr: SocketAddr, speech: &Speech, settings: Settings) -> Arc<Self> {
         let figures = Figures::new(settings.proxy, addr);
+        let ready = match speech {
+            Speech::Plain => Ready::Plain,
+            Speech::Tls(identity) => Ready::Tls(identity.speaking(&[b"dot"])),
+        };
         Arc::new(Self {
             addr,
+            ready,
             settings,
             pools: (0..POOLS).map(|_| Mutex::default()).collect(),
             dial: Arc::new(DialTime::new()),
@@ -211,13 +166,30 @@ impl Upstream {
         self.addr
     }
 
+    /// The protocol by which it is asked whatever a query says, if it is an encrypted one.
+    pub fn secure(&self) -> Option<Protocol> {
+        match &self.ready {
+            Ready::Plain => None,
+            Ready::Tls(_) => Some(Protocol::Tls),
+        }
+    }
+
+    /// The way to it for a stream.
+    fn road(&self) -> Road {
+        let tls = match &self.ready {
+            Ready::Plain => None,
+            Ready::Tls(tls) => Some(tls.clone()),
+        };
+        Road { addr: self.addr, source: self.settings.source, tls }
+    }
+
     /// Counts a reply that was understood.
     pub fn replied(&self, rcode: u16, time: Duration) {
         self.figures.replied(rcode, time);
     }
 
-    /// Asks, and waits for the reply; `write` appends the message with the id it is given. To be called in a runtime, by
-    /// whose thread the socket is kept.
+    /// Asks, and waits for the reply; `write` appends the message with the id it is given. An encrypted upstream is asked by
+    /// its own protocol. To be called in a runtime, by whose thread the socket is kept.
     ///
     /// # Errors
     /// [`Error`]; a kept connection that turns out to be closed is none, unless a new one is closed as well.
@@ -226,47 +198,61 @@ impl Upstream {
         protocol: Protocol,
         write: &(dyn Fn(u16, &mut Vec<u8>) + Sync),
     ) -> Result<Reply, Error> {
-        let first = self.once(protocol, false, write).await;
-        match first {
-            Err((error, false)) if error.is_stale() => {
-                self.once(protocol, true, write).await.map_err(|(error, _)| error)
+        let protocol = self.secure().unwrap_or(protocol);
+        let begun = Instant::now();
+        match self.once(protocol, Turn::First, write).await {
+            Err(Failed { stale: true, .. }) => {
+                self.once(protocol, Turn::Again(begun), write).await.map_err(|failed| failed.error)
             }
-            other => other.map_err(|(error, _)| error),
+            other => other.map_err(|failed| failed.error),
         }
     }
 
-    /// Asks once; an error comes with whether the connection was a new one.
+    /// Asks once.
     async fn once(
         &self,
         protocol: Protocol,
-        fresh: bool,
+        turn: Turn,
         write: &(dyn Fn(u16, &mut Vec<u8>) + Sync),
-    ) -> Result<Reply, (Error, bool)> {
+    ) -> Result<Reply, Failed> {
         let begun = {
             let pool = &self.pools[pool::worker() % POOLS];
             let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-            pool.begin(self, protocol, fresh, write)
+            pool.begin(self, protocol, turn.since(), write)
         };
         let (mut ticket, fresh) = match begun {
             Ok(Some(begun)) => begun,
-            Ok(None) => return Err((Error::Busy(self.addr), true)),
+            Ok(None) => return Err(Error::Busy(self.addr).into()),
             Err(error) => {
-                return Err((Error::Dial(protocol, self.addr, Cause::from(&error)), true));
+                return Err(Error::Dial(protocol, self.addr, Cause::from(&error)).into());
             }
         };
-        self.figures.connected(protocol, fresh);
+        if !matches!(turn, Turn::Check(_)) {
+            self.figures.connected(protocol, fresh);
+        }
         if let Err(error) = ticket.send().await {
             ticket.conn.retire();
-            return Err((Error::Io(self.place(protocol, &ticket), Cause::from(&error)), fresh));
+            let error = Error::Io(self.place(protocol, &ticket), Cause::from(&error));
+            return Err(Failed { error, stale: !fresh });
         }
         let dial = if ticket.connected { Duration::ZERO } else { self.dial.limit() };
         match timeout(dial + self.settings.read_timeout, ticket.wait()).await {
             Ok(Ok(())) => Ok(Reply(ticket)),
-            Ok(Err(broken)) => Err((self.broken(broken, protocol, &ticket), fresh)),
-            Err(_) if ticket.strayed() => {
-                Err((Error::Mismatch(self.place(protocol, &ticket)), fresh))
+            Ok(Err(broken)) => {
+                let error = self.broken(broken, protocol, &ticket);
+                let stale = !fresh && error.is_stale(ticket.connected);
+                Err(Failed { error, stale })
             }
-            Err(_) => Err((Error::Timeout(self.place(protocol, &ticket)), fresh)),
+            Err(_) if ticket.strayed() => {
+                Err(Error::Mismatch(self.place(protocol, &ticket)).into())
+            }
+            Err(_) => {
+                // The other side may be gone without a word: nobody else is to wait for it.
+                if protocol != Protocol::Udp && ticket.heard_nothing() {
+                    ticket.conn.retire();
+                }
+                Err(Error::Timeout(self.place(protocol, &ticket)).into())
+            }
         }
     }
 
@@ -280,6 +266,7 @@ impl Upstream {
         let place = self.place(protocol, ticket);
         match broken {
             Broken::DialTimeout => Error::Dial(protocol, self.addr, io::ErrorKind::TimedOut.into()),
+            Broken::Tls(why) => Error::Tls(protocol, self.addr, why),
             Broken::Io(cause) if place.local.is_none() => Error::Dial(protocol, self.addr, cause),
             Broken::Io(cause) => Error::Io(place, cause),
             Broken::Closed => Error::Closed(place),
@@ -287,9 +274,37 @@ impl Upstream {
     }
 }
 
-impl Error {
+/// Why a query is sent.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// It is new.
+    First,
+    /// A kept connection has lost it; it was new then.
+    Again(Instant),
+    /// It is a check, begun then.
+    Check(Instant),
+}
+
+impl Turn {
+    /// After when its connection has to be made.
+    fn since(self) -> Option<Instant> {
+        match self {
+            Self::First => None,
+            Self::Again(since) | Self::Check(since) => Some(since),
+        }
+    }
+}
+
+/// A query that failed.
+struct Failed {
+    error: Error,
     /// Whether a kept connection may have been the reason.
-    fn is_stale(&self) -> bool {
-        matches!(self, Self::Closed(_) | Self::Io(..))
+    stale: bool,
+}
+
+impl From<Error> for Failed {
+    /// One for which no connection is to blame.
+    fn from(error: Error) -> Self {
+        Self { error, stale: false }
     }
 }

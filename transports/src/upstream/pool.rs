@@ -5,19 +5,22 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::time::Instant;
+
 use super::conn::{Conn, Ticket, random_id};
 use super::{Protocol, Upstream, tcp, udp};
 
 /// How many UDP sockets to one upstream a worker has. Each has a random port, and each query a random one of them.
 const SOCKETS: usize = 32;
 
-/// How many TCP connections to one upstream a worker has before it sends several queries by one (RFC 7766 §6.2.1.1).
+/// How many connections of TCP or TLS to one upstream a worker has before it sends several queries by one (RFC 7766 §6.2.1.1).
 const CONNECTIONS: usize = 8;
 
 /// The sockets and connections of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     udp: Vec<Arc<Conn>>,
+    /// Streams of TCP, or of TLS if the upstream speaks that.
     tcp: Vec<Arc<Conn>>,
 }
 
@@ -42,21 +45,22 @@ pub(super) fn worker() -> usize {
 }
 
 impl Pool {
-    /// Begins a query on a connection, a `fresh` one if that is asked for; tells whether it is fresh. None if all are full.
+    /// Begins a query on a connection, on one made after `since` if that is given; tells whether it was made for this query.
+    /// None if all are full.
     pub(super) fn begin(
         &mut self,
         upstream: &Upstream,
         protocol: Protocol,
-        fresh: bool,
+        since: Option<Instant>,
         write: &(dyn Fn(u16, &mut Vec<u8>) + Sync),
     ) -> io::Result<Option<(Ticket, bool)>> {
         let settings = &upstream.settings;
         let (conns, most) = match protocol {
             Protocol::Udp => (&mut self.udp, SOCKETS),
-            Protocol::Tcp => (&mut self.tcp, CONNECTIONS),
+            _ => (&mut self.tcp, CONNECTIONS),
         };
         conns.retain(|conn| !conn.is_spent());
-        let known = if fresh { None } else { choose(conns, protocol) };
+        let known = choose(conns, protocol, since);
         if let Some(ticket) = known.and_then(|conn| conn.begin(write)) {
             return Ok(Some((ticket, false)));
         }
@@ -70,14 +74,7 @@ impl Pool {
                 settings.max_age.map_or(settings.expire, |most| settings.expire.min(most)),
                 settings.read_timeout,
             )?,
-            Protocol::Tcp => {
-                let life = tcp::Life {
-                    idle: settings.expire,
-                    most: settings.max_age,
-                    write: settings.read_timeout,
-                };
-                tcp::open(upstream.addr, settings.source, Arc::clone(&upstream.dial), life)
-            }
+            _ => tcp::open(upstream.road(), Arc::clone(&upstream.dial), settings.life()),
         };
         conns.push(Arc::clone(&conn));
         let ticket = conn.begin(write);
@@ -88,18 +85,22 @@ impl Pool {
     }
 }
 
-/// The connection to use again. Of sockets any one, once there are enough of them, so that nobody knows which. A TCP
-/// connection without a query under way, or once there are enough of them the one with the fewest.
-fn choose(conns: &[Arc<Conn>], protocol: Protocol) -> Option<&Arc<Conn>> {
-    let open = || conns.iter().filter_map(|conn| Some((conn.load()?, conn)));
+/// The connection to use again. Of sockets any one, once there are enough of them, so that nobody knows which. A stream
+/// without a query under way, or once there are enough of them the one with the fewest. What was made before `since` has lost
+/// the query already, or may be about to.
+fn choose(conns: &[Arc<Conn>], protocol: Protocol, since: Option<Instant>) -> Option<&Arc<Conn>> {
+    let open = || {
+        let new = conns.iter().filter(move |conn| since.is_none_or(|since| conn.made >= since));
+        new.filter_map(|conn| Some((conn.load()?, conn)))
+    };
     match protocol {
         Protocol::Udp if conns.len() < SOCKETS => None,
         Protocol::Udp => {
             let drawn = conns.get(usize::from(random_id()) % conns.len())?;
-            let room = drawn.load().map(|_| drawn);
+            let room = drawn.load().filter(|_| since.is_none()).map(|_| drawn);
             room.or_else(|| open().min_by_key(|(load, _)| *load).map(|(_, conn)| conn))
         }
-        Protocol::Tcp => {
+        _ => {
             let (load, conn) = open().min_by_key(|(load, _)| *load)?;
             (load == 0 || conns.len() >= CONNECTIONS).then_some(conn)
         }

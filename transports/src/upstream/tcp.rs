@@ -1,4 +1,4 @@
-//! TCP connections to an upstream.
+//! Connections of TCP to an upstream, with TLS on them or without.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::client::TlsStream;
 
+use super::conn::{Broken, Conn};
+use super::error::Cause;
+use super::tls::{self, Tls};
 use super::udp::Task;
-use super::{
-    Cause,
-    conn::{Broken, Conn},
-};
 
 /// How long making a connection may take: twice the average of those before, within bounds.
 #[derive(Debug)]
@@ -59,15 +59,21 @@ pub(super) struct Life {
     pub(super) write: Duration,
 }
 
+/// The way to an upstream.
+#[derive(Clone, Debug)]
+pub(super) struct Road {
+    /// Where it is.
+    pub(super) addr: SocketAddr,
+    /// From where.
+    pub(super) source: Option<IpAddr>,
+    /// Through what, if it is encrypted.
+    pub(super) tls: Option<Tls>,
+}
+
 /// Makes a connection in a task of its own; queries may begin at once.
-pub(super) fn open(
-    addr: SocketAddr,
-    source: Option<IpAddr>,
-    dial: Arc<DialTime>,
-    life: Life,
-) -> Arc<Conn> {
+pub(super) fn open(road: Road, dial: Arc<DialTime>, life: Life) -> Arc<Conn> {
     let conn = Conn::new(None);
-    tokio::spawn(run(Arc::clone(&conn), addr, source, dial, life));
+    tokio::spawn(run(Arc::clone(&conn), road, dial, life));
     conn
 }
 
@@ -85,32 +91,54 @@ pub(super) async fn connect(addr: SocketAddr, source: Option<IpAddr>) -> io::Res
     Ok(stream)
 }
 
-/// Connects, writes what is to be written and gives what comes to the queries, until the connection is over.
-async fn run(
-    conn: Arc<Conn>,
-    addr: SocketAddr,
-    source: Option<IpAddr>,
-    dial: Arc<DialTime>,
-    life: Life,
-) {
+/// Makes the connection and serves it.
+async fn run(conn: Arc<Conn>, road: Road, dial: Arc<DialTime>, life: Life) {
     let task = Task(conn);
     let conn = &task.0;
     let begun = Instant::now();
-    let mut stream = match timeout(dial.limit(), connect(addr, source)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return conn.break_off(Broken::Io(Cause::from(&error))),
-        Err(_) => return conn.break_off(Broken::DialTimeout),
-    };
-    dial.note(begun.elapsed());
-    conn.connected(stream.local_addr().ok());
+    let made = timeout(dial.limit(), async {
+        let stream = connect(road.addr, road.source).await;
+        let stream = stream.map_err(|error| Broken::Io(Cause::from(&error)))?;
+        let local = stream.local_addr().ok();
+        Ok(match &road.tls {
+            None => (Stream::Plain(stream), local),
+            Some(tls) => (Stream::Tls(Box::new(tls.wrap(stream).await?)), local),
+        })
+    });
+    match made.await {
+        Ok(Ok((stream, local))) => {
+            dial.note(begun.elapsed());
+            conn.connected(local);
+            match stream {
+                Stream::Plain(stream) => serve(conn, stream, life).await,
+                Stream::Tls(stream) => serve(conn, stream, life).await,
+            }
+        }
+        Ok(Err(broken)) => conn.break_off(broken),
+        Err(_) => conn.break_off(Broken::DialTimeout),
+    }
+}
+
+/// A connection as it was made.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Writes what is to be written and gives what comes to the queries, until the connection is over.
+async fn serve(conn: &Conn, mut stream: impl AsyncRead + AsyncWrite + Unpin, life: Life) {
     let (mut input, mut out) = (Vec::new(), Vec::new());
     let mut last = Instant::now();
     while !conn.is_over() {
         conn.take_out(&mut out);
         if !out.is_empty() {
-            match timeout(life.write, stream.write_all(&out)).await {
+            let written = async {
+                stream.write_all(&out).await?;
+                stream.flush().await
+            };
+            match timeout(life.write, written).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => return conn.break_off(Broken::Io(Cause::from(&error))),
+                Ok(Err(error)) => return conn.break_off(tls::broken(&error)),
                 Err(_) => return conn.break_off(Broken::Io(io::ErrorKind::TimedOut.into())),
             }
             out.clear();
@@ -125,7 +153,7 @@ async fn run(
                     last = Instant::now();
                     frames(conn, &mut input);
                 }
-                Err(error) => return conn.break_off(Broken::Io(Cause::from(&error))),
+                Err(error) => return conn.break_off(tls::broken(&error)),
             },
             () = conn.wake.notified() => {}
             () = sleep_until(end) => {
@@ -137,6 +165,8 @@ async fn run(
             }
         }
     }
+    // TLS says goodbye (RFC 7858 §3.4); whether that still arrives is no matter.
+    drop(timeout(life.write, stream.shutdown()).await);
 }
 
 /// Takes the whole messages off the front of `input` (RFC 1035 §4.2.2).

@@ -11,7 +11,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 use wire::{Flags, Request, rtype};
 
-use super::{Check, Error, Protocol, Settings, Upstream};
+use super::{Check, Error, Protocol, Settings, Speech, Upstream};
+
+mod pki;
+mod tls;
 
 /// An address of loopback, its port to be chosen.
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -85,7 +88,7 @@ async fn only_the_reply_to_the_query_counts() {
         ]
     })
     .await;
-    let upstream = Upstream::new(addr, settings());
+    let upstream = Upstream::new(addr, &Speech::Plain, settings());
     for _ in 0..20 {
         let got = ask(&upstream, Protocol::Udp, "www.example.org").await.unwrap();
         assert_eq!(got[0], 0x81);
@@ -97,7 +100,7 @@ async fn only_the_reply_to_the_query_counts() {
 async fn an_error_without_a_question_is_a_reply() {
     let addr =
         udp(|query, _| vec![vec![query[0], query[1], 0x81, 0x81, 0, 0, 0, 0, 0, 0, 0, 0]]).await;
-    let upstream = Upstream::new(addr, settings());
+    let upstream = Upstream::new(addr, &Speech::Plain, settings());
     assert_eq!(ask(&upstream, Protocol::Udp, "a.test").await.unwrap()[1], 0x81);
 }
 
@@ -117,7 +120,9 @@ async fn what_is_wrong_is_told_in_known_words() {
         (nobody, Protocol::Udp, "connection refused"),
         (nobody, Protocol::Tcp, "connection refused"),
     ] {
-        let error = ask(&Upstream::new(addr, settings()), protocol, "a.test").await.unwrap_err();
+        let error = ask(&Upstream::new(addr, &Speech::Plain, settings()), protocol, "a.test")
+            .await
+            .unwrap_err();
         let text = error.to_string();
         assert!(text.ends_with(&format!("{addr}: {want}")), "{text}, not {want}");
         let begin = if protocol == Protocol::Tcp { "dial tcp 127" } else { "read udp 127.0.0.1:" };
@@ -136,7 +141,7 @@ async fn ids_and_ports_are_many() {
         vec![reply(query)]
     })
     .await;
-    let upstream = Upstream::new(addr, settings());
+    let upstream = Upstream::new(addr, &Speech::Plain, settings());
     for _ in 0..1000 {
         ask(&upstream, Protocol::Udp, "a.test").await.unwrap();
     }
@@ -189,7 +194,7 @@ async fn a_kept_connection_that_is_closed_is_replaced_within_the_query() {
     for ending in [Ending::AfterOne, Ending::Reset, Ending::AtSecond] {
         let connections = Arc::new(AtomicUsize::new(0));
         let addr = fickle(ending, Arc::clone(&connections)).await;
-        let upstream = Upstream::new(addr, settings());
+        let upstream = Upstream::new(addr, &Speech::Plain, settings());
         for at in 0..20 {
             let got = ask(&upstream, Protocol::Tcp, &format!("n{at}.test")).await;
             assert!(got.is_ok(), "{ending:?} {at}: {got:?}");
@@ -224,8 +229,11 @@ async fn many_queries_share_few_connections_and_take_replies_in_any_order() {
             });
         }
     });
-    let upstream =
-        Upstream::new(addr, Settings { read_timeout: Duration::from_secs(5), ..settings() });
+    let upstream = Upstream::new(
+        addr,
+        &Speech::Plain,
+        Settings { read_timeout: Duration::from_secs(5), ..settings() },
+    );
     let mut tasks = Vec::new();
     for at in 0..100 {
         let upstream = Arc::clone(&upstream);
@@ -262,7 +270,8 @@ async fn an_upstream_is_down_after_failed_checks_and_up_after_any_reply() {
         domain: "example.org".parse().unwrap(),
         ..Check::default()
     };
-    let upstream = Upstream::new(addr, Settings { max_fails: 1, check, ..settings() });
+    let upstream =
+        Upstream::new(addr, &Speech::Plain, Settings { max_fails: 1, check, ..settings() });
     upstream.suspect();
     upstream.suspect();
     assert!(!upstream.is_down());
@@ -280,7 +289,7 @@ async fn an_upstream_is_down_after_failed_checks_and_up_after_any_reply() {
 #[tokio::test]
 async fn without_checks_an_upstream_is_never_down() {
     let addr = udp(|_, _| Vec::new()).await;
-    let upstream = Upstream::new(addr, settings());
+    let upstream = Upstream::new(addr, &Speech::Plain, settings());
     upstream.suspect();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!upstream.is_down());
@@ -300,7 +309,7 @@ async fn idle_connections_are_closed_in_time() {
         stream.read_u16().await.unwrap_err().kind()
     });
     let expire = Duration::from_millis(50);
-    let upstream = Upstream::new(addr, Settings { expire, ..settings() });
+    let upstream = Upstream::new(addr, &Speech::Plain, Settings { expire, ..settings() });
     ask(&upstream, Protocol::Tcp, "a.test").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(2), closed).await.unwrap().unwrap();
     assert_eq!(ended, std::io::ErrorKind::UnexpectedEof);

@@ -70,6 +70,8 @@ pub(super) struct Forward {
     pub(super) upstreams: Box<[Arc<Upstream>]>,
     pub(super) policy: Policy,
     pub(super) force_tcp: bool,
+    /// Whether all upstreams are encrypted.
+    pub(super) all_secure: bool,
     pub(super) prefer_udp: bool,
     /// How many tries may fail; 0 is no limit.
     pub(super) attempts: usize,
@@ -142,10 +144,11 @@ impl Forward {
         }
     }
 
-    /// How a client's query goes on: as it came, if nothing else is said.
+    /// How a client's query goes on: as it came, if nothing else is said. Encrypted upstreams have one protocol of their own:
+    /// the same questions of different clients are the same to them.
     fn protocol(&self, transport: Transport) -> Protocol {
         match transport.protocol() {
-            _ if self.force_tcp => Protocol::Tcp,
+            _ if self.force_tcp || self.all_secure => Protocol::Tcp,
             _ if self.prefer_udp => Protocol::Udp,
             "udp" => Protocol::Udp,
             _ => Protocol::Tcp,
@@ -226,17 +229,21 @@ impl Forward {
         upstream: &Upstream,
         mut protocol: Protocol,
     ) -> Result<(), Wrong> {
-        let trusted = self.trust_ad || upstream.addr().ip().is_loopback();
+        // RFC 6840 §5.8: AD says something if it comes by a secure path.
+        let trusted =
+            self.trust_ad || upstream.secure().is_some() || upstream.addr().ip().is_loopback();
+        protocol = upstream.secure().unwrap_or(protocol);
         loop {
             let begun = Instant::now();
-            let (reply, room) =
-                send(Outgoing::of(x), upstream, protocol).await.map_err(Wrong::Upstream)?;
+            let (reply, room) = send(Outgoing::of(x, protocol), upstream, protocol)
+                .await
+                .map_err(Wrong::Upstream)?;
             let room = Some(room).filter(|_| protocol == Protocol::Udp);
             let read = message::read(&reply, room, trusted, x.answer_mut());
             read.map_err(Wrong::Reply)?;
             upstream.replied(x.answer().rcode, begun.elapsed());
             let has_room = self.prefer_udp || x.query.transport != Transport::Udp || x.is_nested();
-            if protocol == Protocol::Tcp || !has_room || !x.answer().flags.has(Flags::TC) {
+            if protocol != Protocol::Udp || !has_room || !x.answer().flags.has(Flags::TC) {
                 return Ok(());
             }
             protocol = Protocol::Tcp;

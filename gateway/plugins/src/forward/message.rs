@@ -1,11 +1,15 @@
 //! Queries as they go to an upstream, and replies as they come back.
 
 use engine::Exchange;
+use transports::upstream::Protocol;
 use wire::option;
 use wire::{Answer, Flags, Options, Request, rcode, scan};
 
 /// The largest datagram that is asked for.
 const MAX_DATAGRAM: u16 = 4096;
+
+/// Encrypted queries are as long as a multiple of this (RFC 8467 §4.1).
+const BLOCK: usize = 128;
 
 /// Options of one hop, which a forwarder does not pass on (RFC 7873 §5, RFC 5001 §2.1, RFC 7828 §3.1, RFC 7830 §3).
 const HOP_BY_HOP: [u16; 4] = [option::NSID, option::COOKIE, option::KEEPALIVE, option::PADDING];
@@ -18,6 +22,7 @@ pub(super) struct Outgoing<'a> {
     /// has cut a search domain off.
     spelled: &'a [u8],
     hop: Hop<'a>,
+    protocol: Protocol,
 }
 
 /// The client's options, of which those in [`HOP_BY_HOP`] stay here; what a plugin put in instead goes on.
@@ -37,26 +42,65 @@ impl<'a> Hop<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// The request in hand.
-    pub(super) fn of(x: &'a Exchange) -> Self {
+    /// The request in hand, to be sent by `protocol`.
+    pub(super) fn of(x: &'a Exchange, protocol: Protocol) -> Self {
         let request = x.request();
         let own = request.name.wire();
         let asked = x.query.wire.get(12..).unwrap_or_default();
         let same = |(own, asked): &(&u8, &u8)| own.eq_ignore_ascii_case(asked);
         let len = own.iter().zip(asked).take_while(same).count();
-        Self { request, spelled: &asked[..len], hop: Hop::of(x) }
+        Self { request, spelled: &asked[..len], hop: Hop::of(x), protocol }
     }
 
-    /// Appends the message to the empty `out`.
+    /// Appends the message to the empty `out`. One with EDNS is padded if it goes encrypted.
     pub(super) fn write(&self, id: u16, out: &mut Vec<u8>) {
         wire::encode_query(self.request, id, out);
         if let Some(name) = out.get_mut(12..12 + self.spelled.len()) {
             name.copy_from_slice(self.spelled);
         }
         if self.request.edns.present {
-            let options = self.request.edns.options.wire().len();
-            drop_hop_options(out, options, self.hop);
+            self.write_options(out);
         }
+    }
+
+    /// Whether an option does not go on. Of padding there is one, ours; keep-alive means something to TCP alone
+    /// (RFC 7828 §3.2.1), and ends a connection of DoQ (RFC 9250 §5.5.2).
+    fn stays(&self, code: u16, data: &[u8]) -> bool {
+        self.hop.stays(code, data)
+            || code == option::PADDING && self.protocol.is_encrypted()
+            || code == option::KEEPALIVE && !matches!(self.protocol, Protocol::Tcp | Protocol::Tls)
+    }
+
+    /// Bounds the size in the OPT record that ends the message, takes options out of it that stay here, and pads.
+    fn write_options(&self, out: &mut Vec<u8>) {
+        let Some(start) = out.len().checked_sub(self.request.edns.options.wire().len()) else {
+            return;
+        };
+        let Some(opt) = start.checked_sub(11) else { return };
+        let size = u16::from_be_bytes([out[opt + 3], out[opt + 4]]).min(MAX_DATAGRAM);
+        out[opt + 3..opt + 5].copy_from_slice(&size.to_be_bytes());
+        let (mut from, mut to) = (start, start);
+        while let Some(head) = out.get(from..from + 4) {
+            let code = u16::from_be_bytes([head[0], head[1]]);
+            let whole = 4 + usize::from(u16::from_be_bytes([head[2], head[3]]));
+            let end = (from + whole).min(out.len());
+            let data = out.get(from + 4..end).unwrap_or_default();
+            if !self.stays(code, data) {
+                out.copy_within(from..end, to);
+                to += end - from;
+            }
+            from = end;
+        }
+        out.truncate(to);
+        if self.protocol.is_encrypted() {
+            let zeros = (out.len() + 4).next_multiple_of(BLOCK) - out.len() - 4;
+            out.extend_from_slice(&option::PADDING.to_be_bytes());
+            // Less than a block, so that it has room in two octets.
+            out.extend_from_slice(&u16::try_from(zeros).unwrap_or(0).to_be_bytes());
+            out.resize(out.len() + zeros, 0);
+        }
+        let left = u16::try_from(out.len() - start).unwrap_or(0);
+        out[start - 2..start].copy_from_slice(&left.to_be_bytes());
     }
 
     /// The most octets of a datagram that the upstream may send.
@@ -64,30 +108,6 @@ impl<'a> Outgoing<'a> {
         let edns = &self.request.edns;
         if edns.present { usize::from(edns.size.clamp(512, MAX_DATAGRAM)) } else { 512 }
     }
-}
-
-/// Bounds the size in the OPT record that ends the message, and takes options of one hop out of it, of which there are
-/// `len` octets.
-fn drop_hop_options(out: &mut Vec<u8>, len: usize, hop: Hop<'_>) {
-    let Some(start) = out.len().checked_sub(len) else { return };
-    let Some(opt) = start.checked_sub(11) else { return };
-    let size = u16::from_be_bytes([out[opt + 3], out[opt + 4]]).min(MAX_DATAGRAM);
-    out[opt + 3..opt + 5].copy_from_slice(&size.to_be_bytes());
-    let (mut from, mut to) = (start, start);
-    while let Some(head) = out.get(from..from + 4) {
-        let code = u16::from_be_bytes([head[0], head[1]]);
-        let whole = 4 + usize::from(u16::from_be_bytes([head[2], head[3]]));
-        let end = (from + whole).min(out.len());
-        let data = out.get(from + 4..end).unwrap_or_default();
-        if !hop.stays(code, data) {
-            out.copy_within(from..end, to);
-            to += end - from;
-        }
-        from = end;
-    }
-    out.truncate(to);
-    let left = u16::try_from(to - start).unwrap_or(0);
-    out[start - 2..start].copy_from_slice(&left.to_be_bytes());
 }
 
 /// Reads a reply into `answer`: RD and CD stay the query's, AD stays if the upstream is trusted, options of one hop

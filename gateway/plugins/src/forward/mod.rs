@@ -5,6 +5,7 @@ mod handler;
 mod message;
 mod resolve;
 mod setup;
+mod target;
 
 #[cfg(test)]
 mod tests;

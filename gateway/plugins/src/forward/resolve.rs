@@ -8,10 +8,14 @@ use wire::{Answer, Flags, Name, Request, Section, rtype, scan};
 /// How long a resolver may take for one question.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The addresses of `HOST[:PORT]`, asked of `resolvers`, or of the system without any.
-pub(super) fn host(text: &str, resolvers: &[SocketAddr]) -> Result<Vec<SocketAddr>, String> {
+/// The addresses of `HOST[:PORT]`, with the port `port` if none is written, asked of `resolvers`, or of the system without any.
+pub(super) fn host(
+    text: &str,
+    port: u16,
+    resolvers: &[SocketAddr],
+) -> Result<Vec<SocketAddr>, String> {
     let (name, port) = match text.rsplit_once(':') {
-        None => (text, 53),
+        None => (text, port),
         Some((name, port)) => (name, port.parse().map_err(|_| "its port is none".to_owned())?),
     };
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -1,22 +1,21 @@
 //! `forward FROM TO… { … }`.
 
-use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use config::value::{Endpoint, EndpointError, ResolvConf, integer};
+use certs::ClientTls;
+use config::value::{TlsFiles, integer, tls_files};
 use config::{Diagnostic, Directive, Prop, Scheme, Word, Words};
 use engine::{Reach, Setup};
-use transports::upstream::{Check, Protocol, Settings, Upstream};
+use transports::upstream::{Check, Identity, Protocol, Settings, Speech, Upstream};
 use wire::{Name, rcode};
 
 use super::flight::Flights;
 use super::handler::{Forward, MAX_UPSTREAMS, Policy, Rcodes, Told};
 use super::message::rcode_of;
-use super::resolve;
-use crate::shared::file;
+use super::target::{self, Target};
 
 /// The counter of queries that found all upstreams down.
 const BROKEN: &str = "coredns_forward_healthcheck_broken_total";
@@ -44,6 +43,8 @@ struct Config {
     source: Option<IpAddr>,
     resolvers: Vec<SocketAddr>,
     trust_ad: bool,
+    tls: Option<(Word, TlsFiles)>,
+    server_name: Option<Word>,
 }
 
 impl Default for Config {
@@ -66,6 +67,8 @@ impl Default for Config {
             source: None,
             resolvers: Vec::new(),
             trust_ad: false,
+            tls: None,
+            server_name: None,
         }
     }
 }
@@ -107,9 +110,12 @@ const PROPS: &[Prop<Config>] = &[
     Prop { name: "source_address", words: "IP", set: |c, w| set(&mut c.source, Some(w.parsed()?)) },
     Prop { name: "resolver", words: "IP[:PORT]...", set: set_resolver },
     Prop { name: "trust_ad", words: "", set: |c, _| set(&mut c.trust_ad, true) },
-    Prop { name: "tls", words: "", set: refuse_tls },
-    Prop { name: "tls_servername", words: "", set: refuse_tls },
-    Prop { name: "doh_method", words: "", set: refuse_tls },
+    Prop { name: "tls", words: "[CERT KEY] [CA]", set: |c, w| set(&mut c.tls, Some(tls(w)?)) },
+    Prop {
+        name: "tls_servername",
+        words: "NAME",
+        set: |c, w| set(&mut c.server_name, Some(w.one()?.clone())),
+    },
 ];
 
 /// Sets a field.
@@ -203,21 +209,14 @@ fn set_failover(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagno
 fn set_resolver(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
     words.clone().one()?;
     for word in words.rest() {
-        let endpoint: Endpoint = word.text.parse().map_err(|wrong| word.wrong(wrong))?;
-        config.resolvers.push(plain(&endpoint, word)?);
+        config.resolvers.push(target::plain(word)?);
     }
     Ok(())
 }
 
-/// Refuses what needs TLS.
-fn refuse_tls(_: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
-    Err(no_tls(words.name()))
-}
-
-/// What is wrong with a word that needs TLS.
-fn no_tls(word: &Word) -> Diagnostic {
-    word.wrong("needs an upstream over TLS or HTTPS, which this build does not speak")
-        .help("use plain DNS: an address without scheme or with dns://")
+/// `tls [CERT KEY] [CA]`.
+fn tls(words: &mut Words<'_>) -> Result<(Word, TlsFiles), Diagnostic> {
+    Ok((words.name().clone(), tls_files(words, None)?))
 }
 
 /// Makes the block's directives.
@@ -260,7 +259,19 @@ fn read(
         let wrong = directive.name.fault("max_age must not be less than expire");
         return Err(wrong.help("make max_age longer, or expire shorter"));
     }
-    let addrs = addresses(targets, &config, directive)?;
+    let found = target::all(targets, &config.resolvers)?;
+    match found.len() {
+        0 => {
+            let first = targets.first().unwrap_or(&directive.name);
+            let wrong = first.wrong("names no upstream");
+            return Err(wrong.help("write the address of a DNS server"));
+        }
+        1..=MAX_UPSTREAMS => {}
+        more => {
+            let wrong = format!("more than {MAX_UPSTREAMS} TOs configured: {more}");
+            return Err(directive.name.fault(wrong));
+        }
+    }
     if config.force_tcp {
         config.check.protocol = Protocol::Tcp;
     }
@@ -274,14 +285,18 @@ fn read(
         max_fails: config.max_fails,
         check: config.check.clone(),
     };
-    let mut upstreams = Vec::with_capacity(addrs.len());
-    for addr in addrs {
-        let key = format!("forward {addr} {settings:?}");
-        upstreams.push(setup.share(&key, || Ok(Upstream::new(addr, settings.clone())))?);
+    let tls = client(setup, &config, &found)?;
+    let mut upstreams = Vec::with_capacity(found.len());
+    for target in found {
+        let speech = speech(&target, &config, tls.as_ref(), &directive.name)?;
+        let key = format!("forward {target:?} {speech:?} {:?} {settings:?}", config.tls_files());
+        let new = || Ok(Upstream::new(target.addr, &speech, settings.clone()));
+        upstreams.push(setup.share(&key, new)?);
     }
     Ok(Forward {
         reach: Reach { from, except: config.except },
         attempts: config.attempts.unwrap_or(2 * upstreams.len()),
+        all_secure: upstreams.iter().all(|upstream| upstream.secure().is_some()),
         upstreams: upstreams.into(),
         policy: config.policy,
         force_tcp: config.force_tcp,
@@ -299,84 +314,56 @@ fn read(
     })
 }
 
-/// The addresses that the TO arguments mean, each once.
-fn addresses(
-    targets: &[Word],
+impl Config {
+    /// The files that `tls` names.
+    fn tls_files(&self) -> Option<&TlsFiles> {
+        self.tls.as_ref().map(|(_, files)| files)
+    }
+}
+
+/// What encrypted upstreams are checked by, if there are any, or if files for it are named.
+fn client(
+    setup: &mut Setup<'_>,
     config: &Config,
-    directive: &Directive,
-) -> Result<Vec<SocketAddr>, Diagnostic> {
-    let (mut addrs, mut seen) = (Vec::new(), HashSet::new());
-    for word in targets {
-        let found = target(word, config)?;
-        addrs.extend(found.into_iter().filter(|addr| seen.insert(*addr)));
+    targets: &[Target],
+) -> Result<Option<Arc<ClientTls>>, Diagnostic> {
+    if config.tls.is_none() && targets.iter().all(|target| target.scheme == Scheme::Dns) {
+        return Ok(None);
     }
-    match addrs.len() {
-        0 => {
-            let first = targets.first().unwrap_or(&directive.name);
-            Err(first.wrong("names no upstream").help("write the address of a DNS server"))
-        }
-        1..=MAX_UPSTREAMS => Ok(addrs),
-        more => {
-            Err(directive.name.fault(format!("more than {MAX_UPSTREAMS} TOs configured: {more}")))
-        }
-    }
+    crate::shared::client_tls::open(setup, config.tls.as_ref()).map(Some)
 }
 
-/// The addresses that one TO argument means.
-fn target(word: &Word, config: &Config) -> Result<Vec<SocketAddr>, Diagnostic> {
-    let text = &*word.text;
-    if let Some((scheme, _)) = text.split_once("://") {
-        match scheme.parse() {
-            Ok(Scheme::Dns) => {}
-            Ok(Scheme::Tls | Scheme::Https | Scheme::Https3 | Scheme::Quic) => {
-                return Err(no_tls(word));
-            }
-            _ => {
-                let wrong = word.wrong("has a scheme that cannot be forwarded to");
-                return Err(wrong.help("use plain DNS: an address without scheme or with dns://"));
-            }
+/// How an upstream is spoken to.
+fn speech(
+    target: &Target,
+    config: &Config,
+    tls: Option<&Arc<ClientTls>>,
+    word: &Word,
+) -> Result<Speech, Diagnostic> {
+    let name = match (&target.name, &config.server_name) {
+        (Some(name), Some(word)) => {
+            let wrong = word.fault(format!(
+                "tls_servername and the name of an upstream, '{name}', exclude each other"
+            ));
+            return Err(wrong.help("write one of them"));
         }
-    }
-    match text.parse::<Endpoint>() {
-        Ok(endpoint) => return Ok(vec![plain(&endpoint, word)?]),
-        Err(EndpointError::Port) => return Err(word.wrong(EndpointError::Port)),
-        Err(EndpointError::Address) => {}
-    }
-    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    if Path::new(rest).exists() {
-        let read = file::text(Path::new(rest));
-        let read = read.map_err(|error| word.wrong(format_args!("cannot be read: {error}")))?;
-        let servers = ResolvConf::read(&read).nameservers;
-        return servers.iter().map(|server| plain(server, word)).collect();
-    }
-    resolve::host(rest, &config.resolvers).map_err(|why| {
-        word.wrong(format_args!("is neither an address nor a file nor a host that can be found: {why}"))
-            .help("write IP, IP:port, an IPv6 address with a port in brackets, or the path of a resolv.conf")
+        (Some(name), None) => Some(&**name),
+        (None, Some(word)) => Some(&*word.text),
+        (None, None) => None,
+    };
+    let Some(tls) = tls.filter(|_| target.scheme != Scheme::Dns) else { return Ok(Speech::Plain) };
+    let identity = Identity::new(Arc::clone(tls), name, target.addr);
+    let identity = identity.ok_or_else(|| {
+        let word = config.server_name.as_ref().unwrap_or(word);
+        let name = name.unwrap_or_default();
+        word.fault(format!("'{name}' cannot be the name in a server's certificate"))
+    })?;
+    Ok(match target.scheme {
+        Scheme::Tls => Speech::Tls(identity),
+        other => {
+            return Err(
+                word.fault(format!("{other}:// is no protocol to forward by in this build"))
+            );
+        }
     })
-}
-
-/// The address of a plain server; that of a link-local one with its interface (RFC 4007 §11).
-fn plain(endpoint: &Endpoint, word: &Word) -> Result<SocketAddr, Diagnostic> {
-    if endpoint.scheme != Scheme::Dns {
-        return Err(no_tls(word));
-    }
-    let port = endpoint.port_or_default();
-    match (endpoint.address, &endpoint.scope) {
-        (ip, None) => Ok(SocketAddr::new(ip, port)),
-        (IpAddr::V6(ip), Some(scope)) => {
-            let index = interface(scope);
-            let index = index.ok_or_else(|| word.wrong("names an interface that is not there"))?;
-            Ok(SocketAddrV6::new(ip, port, 0, index).into())
-        }
-        (IpAddr::V4(_), Some(_)) => Err(no_tls(word)),
-    }
-}
-
-/// The number of an interface, given by its name or as a number.
-fn interface(scope: &str) -> Option<u32> {
-    if let Ok(number) = scope.parse() {
-        return Some(number);
-    }
-    let all = crate::shared::host::interfaces().ok()?;
-    all.into_iter().find(|one| one.name == scope).map(|one| one.index)
 }

@@ -433,11 +433,21 @@ fn a_wrong_directive_is_refused_with_its_place() {
         ("forward . 127.0.0.1:99999", "has no port between 1 and 65535"),
         ("forward . 127.0.0", "it is no host name"),
         ("forward . ftp://127.0.0.1", "a scheme that cannot be forwarded to"),
-        ("forward . tls://127.0.0.1 127.0.0.1", "this build does not speak"),
-        ("forward . https://127.0.0.1", "this build does not speak"),
-        ("forward . 127.0.0.1%dns.example", "this build does not speak"),
-        ("forward . 127.0.0.1 {\n tls\n}", "this build does not speak"),
-        ("forward . 127.0.0.1 {\n tls_servername dns.example\n}", "this build does not speak"),
+        ("forward . https://127.0.0.1/dns-query", "has a path"),
+        ("forward . https3://127.0.0.1/", "has a path"),
+        ("forward . tls://no_such_host..", "nor a host that can be found"),
+        ("forward . 127.0.0.1%dns.example", "has a server name"),
+        ("forward . tls://127.0.0.1 {\n tls a b c d\n}", "'d' is one too many"),
+        ("forward . tls://127.0.0.1 {\n tls nofile.pem\n}", "tls: nofile.pem: "),
+        ("forward . 127.0.0.1 {\n tls nofile.pem\n}", "tls: nofile.pem: "),
+        ("forward . tls://127.0.0.1 {\n tls_servername\n}", "Wrong argument count"),
+        ("forward . tls://127.0.0.1 {\n tls_servername a b\n}", "'b' is one too many"),
+        ("forward . tls://127.0.0.1 {\n tls_servername a..b\n}", "cannot be the name"),
+        ("forward . tls://127.0.0.1%a..b", "cannot be the name"),
+        (
+            "forward . tls://127.0.0.1%a.example {\n tls_servername b.example\n}",
+            "exclude each other",
+        ),
         ("forward . 127.0.0.1 {\n max_concurrent many\n}", "not a number"),
         ("forward . 127.0.0.1 {\n max_fails -1\n}", "not a number of 0 or more"),
         ("forward . 127.0.0.1 {\n next BOGUS\n}", "not a response code"),
@@ -456,6 +466,20 @@ fn a_wrong_directive_is_refused_with_its_place() {
     }
     let got = Bench::refused(CHAIN, &format!(". {{\n forward .{many}\n}}\n"));
     assert!(got.contains("more than 15 TOs configured: 16"), "{got}");
+}
+
+#[test]
+fn encrypted_upstreams_can_be_written_as_in_coredns() {
+    for line in [
+        "tls://127.0.0.1",
+        "tls://127.0.0.1:853 127.0.0.1",
+        "tls://127.0.0.1%dns.example.org",
+        "tls://127.0.0.1%dns.example.org:8853 tls://127.0.0.1:8853%dns.example.org",
+        "tls://[::1]:853 tls://::1 {\n tls\n tls_servername dns.example.org.\n}",
+        "127.0.0.1 {\n tls_servername dns.example.org\n}",
+    ] {
+        Bench::new(CHAIN, &format!(". {{\n forward . {line}\n}}\n"));
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What several plugins need.
 
 pub mod asked;
+pub(crate) mod client_tls;
 pub mod expr;
 pub mod fall;
 pub mod file;
