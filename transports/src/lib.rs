@@ -5,6 +5,7 @@ pub mod admin;
 mod desk;
 mod framing;
 pub mod front;
+mod http;
 pub mod limits;
 mod socket;
 mod tcp;

@@ -296,6 +296,8 @@ impl Build<'_> {
                     }
                     group.spec.merge(&site.listen);
                     group.keyrings.extend(site.keyring.clone());
+                    group.selective |=
+                        site.selective || site.door.is_some() || !site.views.is_empty();
                     group.classes.chaos |= site.classes.chaos;
                     group.classes.all |= site.classes.all;
                     group.add(key.zone.wire(), at, routes.len());

@@ -228,6 +228,8 @@ pub struct Exchange {
     pub(crate) views_only: bool,
     /// Whether the door has sent the client away.
     pub(crate) turned_away: bool,
+    /// Whether others may get other answers at the listener.
+    pub(crate) selective: bool,
     /// Whether the answer depends on who asks; see [`Exchange::is_personal`].
     personal: AtomicBool,
     random: u64,
@@ -274,6 +276,7 @@ impl Exchange {
             identity: None,
             views_only: false,
             turned_away: false,
+            selective: false,
             personal: AtomicBool::new(false),
             random: RandomState::new().hash_one(0) | 1,
         })
@@ -295,6 +298,7 @@ impl Exchange {
         self.identity = None;
         self.views_only = false;
         self.turned_away = false;
+        self.selective = false;
         *self.personal.get_mut() = false;
         self.query.signature = Signature::None;
         self.query.parts = Parts::default();
@@ -358,6 +362,12 @@ impl Exchange {
     /// nothing is.
     pub fn is_turned_away(&self) -> bool {
         self.turned_away
+    }
+
+    /// Whether another client may get another answer to the same query here: somebody finds out who asks, a block has a view
+    /// or a plugin that goes by the client ([`crate::Setup::selective`]). Nobody between may keep the answer for others.
+    pub fn is_selective(&self) -> bool {
+        self.selective
     }
 
     /// What the chain is now working on.

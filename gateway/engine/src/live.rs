@@ -105,6 +105,7 @@ impl Live {
             x.query.signature = seal.key().cloned().map_or(Signature::Bad, Signature::Good);
             x.seal = Some(seal);
         }
+        x.selective = group.selective;
         match group.door.as_ref().map_or(Admission::Open, |door| door.admit(x)) {
             Admission::Open => {}
             Admission::Views => x.views_only = true,

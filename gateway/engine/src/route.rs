@@ -90,6 +90,8 @@ pub struct Group {
     pub door: Option<Arc<dyn Door>>,
     /// The keys of its blocks.
     pub(crate) keyrings: Vec<Arc<dyn Keyring>>,
+    /// Whether answers depend on who asks.
+    pub(crate) selective: bool,
     /// The blocks by zone, each with the number of its route.
     zones: HashMap<Box<[u8]>, Vec<(usize, usize)>, FixedState>,
     /// A bit for each length in octets, modulo 64, that a zone has: most suffixes need no look-up.
@@ -117,6 +119,7 @@ impl Group {
             classes: Classes::default(),
             door: None,
             keyrings: Vec::new(),
+            selective: false,
             zones: HashMap::default(),
             lengths: 0,
             claimed: Vec::new(),

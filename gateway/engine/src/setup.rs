@@ -109,6 +109,8 @@ pub(crate) struct SiteBuilder {
     pub(crate) own: Vec<Name>,
     pub(crate) keyring: Option<Arc<dyn Keyring>>,
     pub(crate) classes: Classes,
+    /// Whether answers depend on who asks.
+    pub(crate) selective: bool,
     pub(crate) root: PathBuf,
     pub(crate) timeout: Option<Duration>,
     pub(crate) later: Vec<Later>,
@@ -350,6 +352,11 @@ impl<'a> Setup<'a> {
     /// Has the block's listeners check the signatures of queries by `keyring`, beside those of other blocks.
     pub fn keyring(&mut self, keyring: Arc<dyn Keyring>) {
         self.site.keyring = Some(keyring);
+    }
+
+    /// Notes that the block's answers depend on who asks, beyond views and identities: HTTP tells caches on the way.
+    pub fn selective(&mut self) {
+        self.site.selective = true;
     }
 
     /// Lets class CH into the chains of the block's listeners.

@@ -24,6 +24,7 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         rules.push(Rule { zones: setup.zones_of(&directive.args).into(), policies });
     }
     let routes = setup.routes();
+    setup.selective();
     setup.install(Acl::new(rules.into(), routes));
     Ok(())
 }

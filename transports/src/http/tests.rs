@@ -1,0 +1,1 @@
+//! What requests are taken for, and what is told of answers.
