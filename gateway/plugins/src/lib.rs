@@ -43,6 +43,7 @@ plugins! {
     transfer
     hosts
     kubernetes
+    guard
     r#loop
     forward
     whoami

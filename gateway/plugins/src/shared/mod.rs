@@ -2,6 +2,7 @@
 
 pub mod asked;
 pub(crate) mod client_tls;
+pub mod empty;
 pub mod expr;
 pub mod fall;
 pub mod file;
