@@ -7,8 +7,10 @@ mod error;
 mod file;
 mod keylog;
 mod pair;
+mod self_signed;
 mod server;
 mod source;
+mod store;
 mod tickets;
 mod watched;
 
@@ -21,6 +23,7 @@ pub use client::ClientTls;
 pub use date::date;
 pub use demand::ClientAuth;
 pub use error::Error;
+pub use self_signed::Subject;
 pub use server::{Gate, Options, ServerTls, Status};
 pub use source::Source;
 
