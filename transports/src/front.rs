@@ -87,7 +87,8 @@ impl Fronts {
     }
 
     /// The transports that can be served.
-    pub const TRANSPORTS: &'static [Transport] = &[Transport::Udp, Transport::Tls];
+    pub const TRANSPORTS: &'static [Transport] =
+        &[Transport::Udp, Transport::Tls, Transport::Https];
 
     /// Opens the sockets of the listeners that are not running yet, or run with another number of sockets. All else that a
     /// specification says changes under the connections that are open.
