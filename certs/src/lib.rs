@@ -1,16 +1,15 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod clients;
 mod date;
 mod demand;
 mod error;
 mod file;
 mod keylog;
 mod pair;
-mod self_signed;
 mod server;
 mod source;
-mod store;
 mod tickets;
 mod watched;
 
@@ -20,10 +19,10 @@ mod testing;
 mod tests;
 
 pub use client::ClientTls;
+pub use clients::{ClientCas, Holder, fingerprint};
 pub use date::date;
 pub use demand::ClientAuth;
 pub use error::Error;
-pub use self_signed::Subject;
 pub use server::{Gate, Options, ServerTls, Status};
 pub use source::Source;
 

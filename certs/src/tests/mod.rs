@@ -3,6 +3,5 @@
 mod choice;
 mod clients;
 mod files;
-mod own;
 mod resumption;
 mod upstream;
