@@ -85,6 +85,7 @@ fn every_corefile_of_every_document_starts() {
         folder.write(name, std::fs::read(pki.ca()).unwrap());
     }
     folder.write("manifests/one.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
+    folder.write("secrets", "# none\n");
     folder.write("hosts", "198.51.100.1 www.example.org\n");
     folder.write("weights", "www.example.org\n198.51.100.1 3\n");
     folder.write("resolv.conf", "nameserver 127.0.0.1\nsearch example.org\n");

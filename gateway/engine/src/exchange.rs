@@ -14,7 +14,7 @@ use crate::door::{Http, Identity, Session, Signature};
 use crate::kept::Shelf;
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
-use crate::seal::Seal;
+use crate::seal::{Broken, Seal};
 
 /// How many queries may be nested (CNAME targets, DNS64, …) before the client gets SERVFAIL.
 pub(crate) const MAX_DEPTH: usize = 8;
@@ -325,6 +325,14 @@ impl Exchange {
     /// What the query's signature has shown; none if there is none, or nobody at this listener has keys.
     pub fn seal(&self) -> Option<&dyn Seal> {
         self.seal.as_deref()
+    }
+
+    /// Has the reply say why the query's signature is not good; none if it is, or there is none (RFC 8945 §5.2).
+    pub(crate) fn refuse_signature(&mut self) -> Option<Fault> {
+        let broken = self.seal()?.broken()?;
+        self.signs = broken != Broken::Form;
+        let rcode = if self.signs { rcode::NOTAUTH } else { rcode::FORMERR };
+        Some(Fault { rcode, ede: None, why: "the signature is not good" })
     }
 
     /// Has the reply be signed with the key of the query.

@@ -111,7 +111,7 @@ impl Live {
             Admission::Views => x.views_only = true,
             Admission::Refused => {
                 x.turned_away = true;
-                return Err(Fault::TURNED_AWAY);
+                return Err(x.refuse_signature().unwrap_or(Fault::TURNED_AWAY));
             }
         }
         let found = group.route(&self.sites, x);

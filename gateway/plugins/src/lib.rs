@@ -15,6 +15,7 @@ macro_rules! plugins {
 plugins! {
     root
     metadata
+    identity
     cancel
     tls
     timeouts

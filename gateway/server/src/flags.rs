@@ -11,6 +11,8 @@ Usage: causeway [FLAGS]             serve
        causeway check [FILE]        say whether a Corefile is right, and what is wrong with it (also 'stdin')
        causeway config [FLAGS]      print each setting with where it came from
        causeway demo [FLAGS]        serve a made-up cluster on ports that anybody may open
+       causeway secret NAME [GROUP...]
+                                    make secrets for a client, and the lines for the file that `identity` reads
 
   -conf FILE        the Corefile ('stdin' for a pipe; default: Corefile in the working directory)
   -dns.port PORT    the port of dns:// keys without one (default 53)
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     Check(Flags, PathBuf),
     /// Print the settings.
     Config(Flags),
+    /// Make secrets for a client that is in these groups.
+    Secret(String, Vec<String>),
     /// Print the version.
     Version,
     /// List the plugins.
@@ -64,7 +68,7 @@ const VALUED: &[(&str, &str)] = &[
 /// Reads the words behind the program's name.
 pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, Refused> {
     let mut words = words.map(|word| word.to_string_lossy().into_owned()).peekable();
-    let verb = words.next_if(|word| matches!(&**word, "check" | "config" | "demo"));
+    let verb = words.next_if(|word| matches!(&**word, "check" | "config" | "demo" | "secret"));
     let mut flags = Flags::default();
     let mut rest = Vec::new();
     while let Some(word) = words.next() {
@@ -128,6 +132,11 @@ pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, Ref
         (Some("check"), [file]) => Command::Check(flags, PathBuf::from(file)),
         (Some("config"), []) => Command::Config(flags),
         (Some("demo"), []) => Command::Demo(flags),
+        (Some("secret"), [name, groups @ ..]) => Command::Secret(name.clone(), groups.to_vec()),
+        (Some("secret"), []) => {
+            let what = "secret needs a name: causeway secret NAME [GROUP...]".to_owned();
+            return Err(Refused { what, code: 1 });
+        }
         (None, []) => Command::Serve(flags),
         (_, rest) => {
             return Err(Refused {
@@ -179,6 +188,15 @@ mod tests {
             ("check x", Ok(Command::Check(sets(&[]), "x".into()))),
             ("check", Ok(Command::Check(sets(&[]), "Corefile".into()))),
             ("demo", Ok(Command::Demo(sets(&[])))),
+            ("secret alice", Ok(Command::Secret("alice".into(), vec![]))),
+            ("secret alice a b", Ok(Command::Secret("alice".into(), vec!["a".into(), "b".into()]))),
+            (
+                "secret",
+                Err(Refused {
+                    what: "secret needs a name: causeway secret NAME [GROUP...]".into(),
+                    code: 1,
+                }),
+            ),
             (
                 "-nope",
                 Err(Refused { what: "flag provided but not defined: -nope".into(), code: 2 }),

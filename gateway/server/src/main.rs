@@ -5,6 +5,7 @@ mod demo;
 mod flags;
 mod logger;
 mod run;
+mod secret;
 mod signals;
 
 use std::io::{IsTerminal, Read, Write};
@@ -38,6 +39,7 @@ fn command_line(command: Command) -> ExitCode {
             print(&banner::version());
             ExitCode::SUCCESS
         }
+        Command::Secret(name, groups) => secret::make(&name, &groups),
         Command::Plugins => {
             print(&banner::plugins());
             ExitCode::SUCCESS

@@ -22,7 +22,16 @@ pub(super) enum Action {
     Drop,
 }
 
-/// One line: what becomes of queries of these types from these sources.
+/// Who asks, as a line has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// Everybody whose name is known.
+    Known,
+    /// Those with one of these names.
+    Named(Box<[String]>),
+}
+
+/// One line: what becomes of queries of these types from these sources and clients.
 #[derive(Debug)]
 pub(super) struct Policy {
     /// What becomes of them.
@@ -31,6 +40,10 @@ pub(super) struct Policy {
     pub(super) types: Option<Box<[u16]>>,
     /// The sources; none for all.
     pub(super) nets: Option<Nets>,
+    /// The clients; none for all.
+    pub(super) who: Option<Who>,
+    /// The groups, one of which a client has to be in; none for all.
+    pub(super) groups: Option<Box<[String]>>,
 }
 
 /// One directive: the policies for names in its zones.
@@ -70,11 +83,24 @@ const OTHERS: [(&str, &str); 3] = [
 const ALLOWED: &str = "coredns_acl_allowed_requests_total";
 
 impl Policy {
-    /// Whether it is about a query of this type and source.
-    fn matches(&self, kind: u16, source: IpAddr) -> bool {
-        let is_type = |types: &[u16]| types.binary_search(&kind).is_ok();
+    /// Whether it is about a query of this source.
+    fn matches(&self, x: &Exchange, source: IpAddr) -> bool {
+        let is_type = |types: &[u16]| types.binary_search(&x.request().rtype).is_ok();
         self.types.as_deref().is_none_or(is_type)
             && self.nets.as_ref().is_none_or(|nets| nets.has(source))
+            && ((self.who.is_none() && self.groups.is_none()) || self.is_about(x))
+    }
+
+    /// Whether it is about a query of this client.
+    fn is_about(&self, x: &Exchange) -> bool {
+        x.note_personal();
+        let Some(client) = x.identity() else { return false };
+        let is_named = |who: &Who| match who {
+            Who::Known => true,
+            Who::Named(names) => names.contains(&client.name),
+        };
+        let is_in = |groups: &[String]| client.groups.iter().any(|group| groups.contains(group));
+        self.who.as_ref().is_none_or(is_named) && self.groups.as_deref().is_none_or(is_in)
     }
 }
 
@@ -118,7 +144,7 @@ impl Acl {
                 .filter(|(_, zone)| request.name.is_below(zone))
                 .max_by_key(|(_, zone)| zone.wire().len());
             if let Some((at, _)) = zone {
-                let found = rule.policies.iter().find(|own| own.matches(request.rtype, source));
+                let found = rule.policies.iter().find(|own| own.matches(x, source));
                 if let Some(policy) = found {
                     return (policy.action, before + at);
                 }

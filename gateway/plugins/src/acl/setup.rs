@@ -1,11 +1,11 @@
 //! From the lines of the Corefile to rules.
 
 use config::value::Network;
-use config::{Diagnostic, Directive};
+use config::{Diagnostic, Directive, Word};
 use engine::Setup;
 use wire::text::type_number;
 
-use super::handler::{Acl, Action, Policy, Rule};
+use super::handler::{Acl, Action, Policy, Rule, Who};
 use super::nets::{Nets, network};
 
 /// The actions by their names.
@@ -20,7 +20,14 @@ const ACTIONS: [(&str, Action); 4] = [
 pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let mut rules = Vec::new();
     for directive in setup.directives() {
-        let policies = directive.lines().iter().map(policy).collect::<Result<_, _>>()?;
+        let policies: Box<[_]> = directive.lines().iter().map(policy).collect::<Result<_, _>>()?;
+        let asks_who = |own: &Policy| own.who.is_some() || own.groups.is_some();
+        if policies.iter().any(asks_who) && !setup.has("identity") {
+            return Err(directive
+                .name
+                .fault("identity and group need the plugin identity, which the block does not have")
+                .help("write identity { ... } in the block"));
+        }
         rules.push(Rule { zones: setup.zones_of(&directive.args).into(), policies });
     }
     let routes = setup.routes();
@@ -29,7 +36,24 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Reads one policy: `ACTION [type TYPE…] [net SOURCE…]…`.
+/// The sections of a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Types,
+    Nets,
+    Names,
+    Groups,
+}
+
+/// The sections by the words that begin them.
+const SECTIONS: [(&str, Section); 4] = [
+    ("type", Section::Types),
+    ("net", Section::Nets),
+    ("identity", Section::Names),
+    ("group", Section::Groups),
+];
+
+/// Reads one policy: `ACTION [type TYPE…] [net SOURCE…] [identity NAME…] [group NAME…]…`.
 fn policy(line: &Directive) -> Result<Policy, Diagnostic> {
     line.no_block()?;
     let name = line.name.text.to_ascii_lowercase();
@@ -38,42 +62,59 @@ fn policy(line: &Directive) -> Result<Policy, Diagnostic> {
         let names = ACTIONS.map(|(name, _)| name);
         line.name.wrong("is no action").help(config::value::known(&name, &names))
     })?;
+    let section_of = |word: &Word| {
+        SECTIONS.iter().find(|(own, _)| *own == word.text).map(|(_, section)| *section)
+    };
     let (mut types, mut nets) = (List::default(), List::default());
+    let (mut names, mut groups) = (List::default(), List::default());
     let mut words = line.words();
-    while let Some(section) = words.maybe() {
-        let is_types = match &*section.text {
-            "type" => true,
-            "net" => false,
-            _ => {
-                return Err(section
-                    .wrong("begins no section")
-                    .help("write: type TYPE… or net SOURCE…"));
-            }
-        };
+    while let Some(first) = words.maybe() {
+        let section = section_of(first).ok_or_else(|| {
+            first
+                .wrong("begins no section")
+                .help("write: type TYPE…, net SOURCE…, identity NAME… or group NAME…")
+        })?;
         let mut count = 0;
-        while let Some(word) = words.peek().filter(|word| !matches!(&*word.text, "type" | "net")) {
+        while let Some(word) = words.peek().filter(|word| section_of(word).is_none()) {
             words.one()?;
             count += 1;
-            match &*word.text {
-                "*" if is_types => types.all = true,
-                "*" => nets.all = true,
-                text if is_types => types
+            match (section, &*word.text) {
+                (Section::Types, "*") => types.all = true,
+                (Section::Nets, "*") => nets.all = true,
+                (Section::Names, "*") => names.all = true,
+                (Section::Groups, "*") => {
+                    return Err(word
+                        .wrong("is no group")
+                        .help("write identity * for everybody who is known"));
+                }
+                (Section::Types, text) => types
                     .some
                     .push(type_number(text).ok_or_else(|| word.wrong("is no record type"))?),
-                text => nets.some.push(network(text).ok_or_else(|| {
+                (Section::Nets, text) => nets.some.push(network(text).ok_or_else(|| {
                     word.wrong("is no network and no address")
                         .help("write an address, a network such as 10.0.0.0/8, or *")
                 })?),
+                (Section::Names, text) => names.some.push(text.to_owned()),
+                (Section::Groups, text) => groups.some.push(text.to_owned()),
             }
         }
         if count == 0 {
-            return Err(section.wrong("has nothing behind it").help("write * for everything"));
+            let wrong = first.wrong("has nothing behind it");
+            return Err(match section {
+                Section::Groups => wrong.help("write the names of groups"),
+                _ => wrong.help("write * for everything"),
+            });
         }
     }
     types.some.sort_unstable();
     types.some.dedup();
     let nets = nets.bounded().map(|nets: Vec<Network>| Nets::new(&nets));
-    Ok(Policy { action, types: types.bounded().map(Vec::into), nets })
+    let who = match names.all {
+        true => Some(Who::Known),
+        false => names.bounded().map(|names: Vec<String>| Who::Named(names.into())),
+    };
+    let groups = groups.bounded().map(Vec::into);
+    Ok(Policy { action, types: types.bounded().map(Vec::into), nets, who, groups })
 }
 
 /// What the sections of one kind name.

@@ -38,6 +38,8 @@ struct Trip {
     reason: Reason,
     /// Whether the client set AD.
     ad: bool,
+    /// Whether the answer depends on who asks by what came before the cache.
+    personal: bool,
     /// The deadline as it was before, in milliseconds after the query came; 0 for none.
     deadline: u64,
 }
@@ -56,7 +58,8 @@ enum Reason {
 impl Trip {
     /// As bits.
     fn carry(self) -> Carry {
-        Carry(self.reason as u64 | u64::from(self.ad) << 2 | self.deadline << 3)
+        let bits = u64::from(self.ad) << 2 | u64::from(self.personal) << 3;
+        Carry(self.reason as u64 | bits | self.deadline << 4)
     }
 
     /// From bits.
@@ -66,7 +69,8 @@ impl Trip {
             1 => Reason::Refresh,
             _ => Reason::Verify,
         };
-        Self { reason, ad: carry.0 & 4 != 0, deadline: carry.0 >> 3 }
+        let (ad, personal) = (carry.0 & 4 != 0, carry.0 & 8 != 0);
+        Self { reason, ad, personal, deadline: carry.0 >> 4 }
     }
 }
 
@@ -103,12 +107,12 @@ impl Plugin for Cache {
         match found {
             Found::Nothing => {
                 count(Event::Miss);
-                self.go_down(x, Trip { reason: Reason::Miss, ad, deadline: 0 })
+                self.go_down(x, Trip { reason: Reason::Miss, ad, personal: false, deadline: 0 })
             }
             Found::Verify(kind) => {
                 count(Event::Hit(kind));
                 let deadline = self.shorten_deadline(x);
-                self.go_down(x, Trip { reason: Reason::Verify, ad, deadline })
+                self.go_down(x, Trip { reason: Reason::Verify, ad, personal: false, deadline })
             }
             Found::Hit { kind, is_stale, refresh } => {
                 count(Event::Hit(kind));
@@ -128,6 +132,17 @@ impl Plugin for Cache {
     fn answer(&self, x: &mut Exchange, carry: Carry) -> Step {
         let trip = Trip::from(carry);
         x.request_mut().flags.set(Flags::AD, trip.ad);
+        let step = self.come_up(x, trip);
+        if trip.personal {
+            x.note_personal();
+        }
+        step
+    }
+}
+
+impl Cache {
+    /// Keeps what came, and decides what the client gets.
+    fn come_up(&self, x: &mut Exchange, trip: Trip) -> Step {
         let now = self.store.moment(x.now());
         match trip.reason {
             Reason::Miss => self.pass(x, now),
@@ -146,9 +161,7 @@ impl Plugin for Cache {
             }
         }
     }
-}
 
-impl Cache {
     /// Copies the answer to `request` if it is there. Entries to be refreshed are marked, so that one does.
     fn look_up(&self, request: &Request, answer: &mut Answer, now: Moment) -> Found {
         let key = self.store.key(request);
@@ -193,15 +206,17 @@ impl Cache {
     }
 
     /// Goes on to the next plugin. The query asks for the AD bit, so that the entry has it for those who want it.
+    /// What of it depends on who asks is noted anew.
     fn go_down(&self, x: &mut Exchange, trip: Trip) -> Step {
         x.request_mut().flags.set(Flags::AD, true);
-        Step::Wrap(trip.carry())
+        let personal = x.set_personal(false);
+        Step::Wrap(Trip { personal, ..trip }.carry())
     }
 
     /// Has the chain behind run again in the background.
     fn refresh(&self, x: &mut Exchange, ad: bool) {
         x.request_mut().flags.set(Flags::AD, true);
-        x.fork(Trip { reason: Reason::Refresh, ad, deadline: 0 }.carry());
+        x.fork(Trip { reason: Reason::Refresh, ad, personal: false, deadline: 0 }.carry());
         x.request_mut().flags.set(Flags::AD, ad);
     }
 
@@ -234,6 +249,7 @@ impl Cache {
     /// for those who understand it (RFC 6840 §5.8).
     fn pass_entry(&self, x: &mut Exchange, now: Moment, is_refresh: bool) -> Entry {
         let random = x.random();
+        let is_personal = x.is_personal();
         let (request, answer) = x.parts_mut();
         let entry = Entry::of(request, answer);
         let ttl = Entry::ttl(request, answer);
@@ -244,6 +260,8 @@ impl Cache {
             Entry::Nothing if answer.rcode == rcode::NXDOMAIN => denial.clamp(ttl),
             Entry::Nothing | Entry::Success { .. } => success.clamp(ttl),
         };
+        // What depends on who asks is nobody else's.
+        let entry = if is_personal { Entry::Nothing } else { entry };
         let kept = self.keep(request, answer, entry, seconds, now, is_refresh, random);
         answer.records_mut().iter_mut().for_each(|rr| rr.ttl = seconds);
         answer.options.clear();
@@ -314,7 +332,8 @@ impl Cache {
     /// Remembers that the upstreams cannot be reached, as an answer of theirs that says so (RFC 9520 §3.2); other faults are
     /// our own and pass.
     fn note_fault(&self, x: &mut Exchange, fault: Fault, now: Moment) {
-        if !matches!((fault.rcode, fault.ede), (rcode::SERVFAIL, Some(22 | 23))) {
+        if x.is_personal() || !matches!((fault.rcode, fault.ede), (rcode::SERVFAIL, Some(22 | 23)))
+        {
             return;
         }
         let random = x.random();

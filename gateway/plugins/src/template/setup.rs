@@ -62,7 +62,8 @@ fn entry(setup: &Setup<'_>, directive: &Directive) -> Result<Entry, Diagnostic> 
         zones: Zones::new(zones),
         ..Entry::default()
     };
-    let mut draft = Draft { entry, scope: Scope::with_groups(), ..Draft::default() };
+    let scope = Scope::with_groups().knowing_clients(setup.has("identity"));
+    let mut draft = Draft { entry, scope, ..Draft::default() };
     directive.read_block(PROPERTIES, &mut draft)?;
     let mut entry = draft.entry;
     for (section, property, word) in &draft.records {

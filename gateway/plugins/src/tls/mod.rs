@@ -1,7 +1,6 @@
 #![doc = include_str!("README.md")]
 
 mod figures;
-mod own;
 mod setup;
 
 #[cfg(test)]

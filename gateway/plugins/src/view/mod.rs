@@ -18,22 +18,30 @@ fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let mut words = directive.words();
     let name = words.one().map_err(|wrong| wrong.help("write: view NAME { expr EXPRESSION }"))?;
     words.end()?;
-    let mut conditions = Vec::new();
-    directive.read_block(PROPERTIES, &mut conditions)?;
+    let scope = Scope::default().knowing_clients(setup.has("identity"));
+    let mut draft = Draft { scope, conditions: Vec::new() };
+    directive.read_block(PROPERTIES, &mut draft)?;
+    let conditions = draft.conditions;
     setup.provide(Name(name.text.clone()));
     let metadata = setup.metadata();
     setup.admit(Conditions { name: name.text.clone(), conditions, metadata });
     Ok(())
 }
 
+/// The conditions on their way.
+struct Draft {
+    scope: Scope,
+    conditions: Vec<Program>,
+}
+
 /// The properties of the block.
-const PROPERTIES: &[Prop<Vec<Program>>] = &[Prop {
+const PROPERTIES: &[Prop<Draft>] = &[Prop {
     name: "expr",
     words: "EXPRESSION",
-    set: |conditions, words| {
+    set: |draft, words| {
         words.clone().one()?;
         let words = words.rest();
-        conditions.push(Program::read(words, &Scope::default())?.must_be_bool(words)?);
+        draft.conditions.push(Program::read(words, &draft.scope)?.must_be_bool(words)?);
         Ok(())
     },
 }];

@@ -15,7 +15,10 @@ use crate::shared::regex;
 type Checked = Result<(Op, Type), BadExpression>;
 
 /// Functions with rules of their own.
-const OTHERS: [&str; 2] = ["incidr", "metadata"];
+const OTHERS: [&str; 3] = [GROUPS, "incidr", "metadata"];
+
+/// The function that CoreDNS does not have; variables may be called so as they may there.
+pub(super) const GROUPS: &str = "groups";
 
 /// Functions of expr-lang that are not there.
 const ABSENT: [&str; 7] = ["now", "date", "duration", "timezone", "toJSON", "fromJSON", "type"];
@@ -287,7 +290,10 @@ impl Checker<'_> {
         Ok(match operator {
             Binary::Equal => (Op::Equal(a, b, true), Type::Bool),
             Binary::Unequal => (Op::Equal(a, b, false), Type::Bool),
-            Binary::In => (Op::In(a, b), Type::Bool),
+            Binary::In => match *b {
+                Op::Groups => (Op::InGroups(a), Type::Bool),
+                other => (Op::In(a, Box::new(other)), Type::Bool),
+            },
             Binary::Matches => match *b {
                 Op::Str(pattern) => {
                     let regex = regex::compile(&pattern).map_err(|wrong| {
@@ -353,6 +359,13 @@ impl Checker<'_> {
             return self.builtin(builtin, args, at);
         }
         match (name, args) {
+            (GROUPS, []) if self.scope.clients => {
+                Ok((Op::Groups, Type::Array(Box::new(Type::Str))))
+            }
+            (GROUPS, []) => {
+                let what = "groups() needs the plugin identity, which the block does not have";
+                Err(BadExpression::new(at, what).help("write identity { ... } in the block"))
+            }
             ("incidr", [ip, cidr]) => {
                 let (ip, cidr_op) = (self.wanted(ip, &Type::Str)?, self.wanted(cidr, &Type::Str)?);
                 let op = match cidr_op {
@@ -399,6 +412,7 @@ impl Checker<'_> {
     /// Why a function cannot be called so.
     fn uncallable(&self, name: &str, args: &[Node], at: usize) -> BadExpression {
         if let Err(wrong) = match name {
+            GROUPS => count(name, args, 0, 0, at),
             "incidr" => count(name, args, 2, 2, at),
             "metadata" => count(name, args, 1, 1, at),
             "group" if self.scope.groups => count(name, args, 1, 1, at),

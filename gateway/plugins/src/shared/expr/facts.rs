@@ -67,6 +67,12 @@ impl Fact {
     }
 }
 
+/// The groups of the client; none if it is not known.
+pub(super) fn groups<'a>(context: &Context<'a>) -> &'a [String] {
+    context.x.note_personal();
+    context.x.identity().map(|identity| &*identity.groups).unwrap_or_default()
+}
+
 /// The client's address; one of IPv4 in IPv6's clothes is one of IPv4.
 pub(super) fn client(context: &Context<'_>) -> IpAddr {
     context.x.query.peer.ip().to_canonical()

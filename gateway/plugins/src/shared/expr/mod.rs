@@ -40,12 +40,18 @@ pub struct Program {
 pub struct Scope {
     vars: Vec<(String, Type)>,
     groups: bool,
+    clients: bool,
 }
 
 impl Scope {
     /// A scope with the function `group`, which gives what a group of the regular expression matched.
     pub fn with_groups() -> Self {
-        Self { vars: Vec::new(), groups: true }
+        Self { groups: true, ..Self::default() }
+    }
+
+    /// The same scope, with the function `groups` if the block knows its clients.
+    pub fn knowing_clients(self, clients: bool) -> Self {
+        Self { clients, ..self }
     }
 
     /// Adds a variable; its value must stand at the same place in [`Context::vars`].
@@ -55,7 +61,7 @@ impl Scope {
 
     /// Whether a name has a meaning already, so that no variable can have it.
     pub fn is_reserved(&self, name: &str) -> bool {
-        check::is_function(name, true)
+        (check::is_function(name, true) && name != check::GROUPS)
             || parse::parse(name).map(|node| node.kind) != Ok(ast::Ast::Name(name.to_owned()))
     }
 }

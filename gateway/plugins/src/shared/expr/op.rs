@@ -19,6 +19,10 @@ pub(super) enum Op {
     Str(Box<str>),
     /// Something about the query.
     Fact(Fact),
+    /// The groups of the client.
+    Groups,
+    /// Whether the client is in a group.
+    InGroups(Box<Self>),
     /// The value of a metadata label.
     Metadata(Box<Self>),
     /// A group of the match.

@@ -61,6 +61,20 @@ impl<'a> Run<'a> {
             Op::Float(value) => Value::Float(*value),
             Op::Str(text) => Value::Str(Text::Borrowed(text)),
             Op::Fact(fact) => fact.value(&self.context),
+            Op::Groups => {
+                let groups = facts::groups(&self.context);
+                self.spend(groups.len())?;
+                let text = |group: &'a String| Value::Str(Text::Borrowed(group));
+                Value::array(groups.iter().map(text).collect())
+            }
+            Op::InGroups(group) => {
+                let group = self.op(group)?;
+                let groups = facts::groups(&self.context);
+                self.spend(groups.len())?;
+                Value::Bool(
+                    group.as_str().is_some_and(|group| groups.iter().any(|own| own == group)),
+                )
+            }
             Op::Metadata(label) => {
                 let label = self.op(label)?;
                 let mut value = String::new();

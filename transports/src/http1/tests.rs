@@ -1,1 +1,0 @@
-//! What is taken for a request, and what is not.

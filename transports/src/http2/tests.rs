@@ -1,1 +1,0 @@
-//! One HTTP/2 connection at a time, without a network.
