@@ -38,6 +38,7 @@ plugins! {
     rewrite
     autopath
     acl
+    ddr
     cache
     minimal
     template

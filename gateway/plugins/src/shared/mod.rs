@@ -12,6 +12,7 @@ pub mod listen;
 pub mod mnemonic;
 pub mod name_text;
 pub mod once;
+pub mod private;
 pub mod regex;
 pub mod replacer;
 pub mod response;
