@@ -37,7 +37,7 @@ impl Desk {
         spec: ListenSpec,
         certs: Option<&Arc<ServerTls>>,
     ) -> Arc<Self> {
-        let tls = certs.map(|certs| configure(certs, key.transport, gate(&gateway, id)));
+        let tls = certs.map(|certs| configure(certs, key.transport, &spec, gate(&gateway, id)));
         let plan = Plan { timeouts: spec.timeouts(), spec, tls };
         Arc::new(Self { gateway, id, key, limits, plan: ArcSwap::from_pointee(plan) })
     }
@@ -50,11 +50,12 @@ impl Desk {
     /// Replaces what the configuration says. TLS that is the same stays, and with it the sessions that can be resumed.
     pub(crate) fn update(&self, spec: ListenSpec, certs: Option<&Arc<ServerTls>>) {
         let old = self.plan();
-        let tls = if old.spec.tls == spec.tls {
+        let same = old.spec.tls == spec.tls && old.spec.quic.early_data == spec.quic.early_data;
+        let tls = if same {
             old.tls.clone()
         } else {
             let gate = || gate(&self.gateway, self.id);
-            certs.map(|certs| configure(certs, self.key.transport, gate()))
+            certs.map(|certs| configure(certs, self.key.transport, &spec, gate()))
         };
         self.plan.store(Arc::new(Plan { timeouts: spec.timeouts(), spec, tls }));
     }
@@ -93,11 +94,12 @@ pub(crate) fn certs(tls: &[Tls]) -> Result<Option<Arc<ServerTls>>, certs::Error>
 fn configure(
     certs: &Arc<ServerTls>,
     transport: Transport,
+    spec: &ListenSpec,
     gate: Gate,
 ) -> Arc<rustls::ServerConfig> {
     let gate = Some(gate);
     match transport {
-        Transport::Quic => certs.quic(&[b"doq"], gate, false),
+        Transport::Quic => certs.quic(&[b"doq"], gate, spec.quic.early_data),
         Transport::Https3 => certs.quic(&[b"h3"], gate, false),
         Transport::Https => certs.stream(&[b"h2", b"http/1.1"], gate),
         Transport::Grpc => certs.stream(&[b"h2"], gate),

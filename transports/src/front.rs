@@ -13,7 +13,7 @@ use crate::desk::{self, Desk};
 use crate::limits::Limits;
 use crate::udp::Udp;
 use crate::workers::Workers;
-use crate::{accept, socket};
+use crate::{accept, endpoint, socket};
 
 /// A listener that could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ impl Fronts {
     }
 
     /// The transports that can be served.
-    pub const TRANSPORTS: &'static [Transport] = &[Transport::Udp, Transport::Tls];
+    pub const TRANSPORTS: &'static [Transport] = &[Transport::Udp, Transport::Tls, Transport::Quic];
 
     /// Opens the sockets of the listeners that are not running yet, or run with another number of sockets. All else that a
     /// specification says changes under the connections that are open.
@@ -182,6 +182,16 @@ impl Fronts {
         let mut tasks = Vec::new();
         for (at, socket) in sockets.udp.into_iter().enumerate() {
             let (desk, stop) = (Arc::clone(&desk), stopper.stop());
+            if matches!(desk.key.transport, Transport::Quic | Transport::Https3) {
+                let workers = self.workers.handles().to_vec();
+                tasks.push(self.workers.handle(at).spawn(async move {
+                    let key = desk.key;
+                    if let Err(error) = endpoint::run(desk, socket, &workers, stop).await {
+                        log::error!("serving {key}: {error}");
+                    }
+                }));
+                continue;
+            }
             tasks.push(self.workers.handle(at).spawn(async move {
                 match Udp::new(socket, Arc::clone(&desk.gateway), desk.id, Arc::clone(&desk.limits))
                 {

@@ -3,10 +3,12 @@
 mod accept;
 pub mod admin;
 mod desk;
+mod endpoint;
 mod framing;
 pub mod front;
 mod http;
 pub mod limits;
+mod quic;
 mod socket;
 mod tcp;
 mod udp;

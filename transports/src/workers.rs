@@ -40,6 +40,11 @@ impl Workers {
         self.handles.len()
     }
 
+    /// The runtimes of all.
+    pub(crate) fn handles(&self) -> &[Handle] {
+        &self.handles
+    }
+
     /// The runtime of one of them, counted round.
     pub(crate) fn handle(&self, at: usize) -> &Handle {
         &self.handles[at % self.handles.len()]

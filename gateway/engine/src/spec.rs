@@ -137,6 +137,33 @@ pub struct QuicSpec {
     pub worker_pool_size: Option<usize>,
     /// The most connections at a time; 0 for no limit. 200 if not stated.
     pub max_connections: Option<usize>,
+    /// When clients have to prove their address before a handshake. Under load if not stated.
+    pub retry: Option<Retry>,
+    /// Whether queries are answered before the handshake is done (0-RTT).
+    pub early_data: bool,
+}
+
+impl QuicSpec {
+    /// Takes over what `other` states and this does not.
+    fn merge(&mut self, other: &Self) {
+        self.max_streams = self.max_streams.or(other.max_streams);
+        self.worker_pool_size = self.worker_pool_size.or(other.worker_pool_size);
+        self.max_connections = self.max_connections.or(other.max_connections);
+        self.retry = self.retry.or(other.retry);
+        self.early_data |= other.early_data;
+    }
+}
+
+/// When a QUIC client has to prove its address before a handshake (RFC 9000 §8.1.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// Never.
+    Never,
+    /// When many handshakes are under way.
+    #[default]
+    Load,
+    /// Always, unless it has a token of an earlier connection.
+    Always,
 }
 
 /// What a server block says of gRPC.
@@ -269,9 +296,7 @@ impl ListenSpec {
         }
         self.https.merge(&later.https);
         self.https3.merge(&later.https3);
-        self.quic.max_streams = self.quic.max_streams.or(later.quic.max_streams);
-        self.quic.worker_pool_size = self.quic.worker_pool_size.or(later.quic.worker_pool_size);
-        self.quic.max_connections = self.quic.max_connections.or(later.quic.max_connections);
+        self.quic.merge(&later.quic);
         self.grpc.max_streams = self.grpc.max_streams.or(later.grpc.max_streams);
         self.grpc.max_connections = self.grpc.max_connections.or(later.grpc.max_connections);
         if later.proxy.is_some() {

@@ -1,0 +1,395 @@
+//! QUIC endpoints, one a listener: what clients may take, when they have to prove their address, and which worker serves a
+//! connection. What is spoken on the connections is in [`crate::quic`].
+
+mod spare;
+mod terms;
+mod tokens;
+
+use std::fmt;
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::metrics::{Counter, counter};
+use engine::{Retry, Session, Stage, Stop, Transport};
+use quinn::crypto::rustls::HandshakeData;
+use quinn::{Connecting, Connection, EndpointConfig, Incoming, ServerConfig, TokioRuntime, VarInt};
+use rustls::pki_types::CertificateDer;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+pub(crate) use spare::{About, give_back, lend};
+pub(crate) use terms::Terms;
+
+use crate::accept::canonical;
+use crate::desk::Desk;
+use crate::{limits, quic};
+
+/// From how many handshakes under way on clients have to prove their address.
+const LOAD: usize = 64;
+
+/// The most handshakes under way.
+const HANDSHAKES: usize = 1024;
+
+/// What a connection is closed with where others have taken all room.
+const EXCESS: &[u8] = b"too many connections";
+
+/// A listener's endpoint, for all its connections.
+pub(crate) struct House {
+    pub(crate) desk: Arc<Desk>,
+    /// The address of the socket.
+    local: SocketAddr,
+    /// What became of streams, by the status that metrics name.
+    statuses: [Counter; STATUSES.len()],
+    /// How many handshakes are under way.
+    handshakes: AtomicUsize,
+    /// How many connections are open whose handshake is done.
+    connections: AtomicUsize,
+    results: Results,
+}
+
+/// The error codes that metrics name, by their number (RFC 9250 §8.4).
+const STATUSES: [&str; 5] = ["0x0", "0x1", "0x2", "0x3", "0x4"];
+
+/// What became of those who wanted a connection.
+struct Results {
+    done: Counter,
+    failed: Counter,
+    late: Counter,
+    retried: Counter,
+    refused: Counter,
+    excess: Counter,
+    turned_away: Counter,
+}
+
+impl fmt::Debug for House {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("House").field("desk", &self.desk).finish_non_exhaustive()
+    }
+}
+
+/// A connection to serve.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) house: Arc<House>,
+    /// What held when it began.
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) connection: Connection,
+    pub(crate) session: Arc<Session>,
+    /// The handshake, if queries are answered before it is done.
+    pub(crate) handshake: Option<Handshake>,
+    pub(crate) stop: Stop,
+}
+
+/// Serves a socket until `stop` says to drain; then answers what is under way, for as long as it allows. The endpoint itself
+/// runs here, each connection on one of the workers.
+///
+/// # Errors
+/// If the socket cannot be used, or there is no certificate.
+pub(crate) async fn run(
+    desk: Arc<Desk>,
+    socket: std::net::UdpSocket,
+    workers: &[Handle],
+    mut stop: Stop,
+) -> io::Result<()> {
+    let house = Arc::new(House::new(desk, canonical(socket.local_addr()?)));
+    let mut terms = Arc::new(Terms::new(house.desk.plan(), house.desk.key.transport, None)?);
+    let mut settings = EndpointConfig::default();
+    // Version 1 alone (RFC 9000 §15): the drafts before it are history.
+    settings.supported_versions(vec![1]);
+    let config = Some(ServerConfig::clone(&terms.config));
+    let endpoint = quinn::Endpoint::new(settings, config, socket, Arc::new(TokioRuntime))?;
+    let mut guests = JoinSet::new();
+    for worker in workers.iter().cycle() {
+        let incoming = loop {
+            tokio::select! {
+                biased;
+                () = stop.reached(Stage::Draining) => break None,
+                incoming = endpoint.accept() => break incoming,
+                Some(_) = guests.join_next() => {}
+            }
+        };
+        let Some(incoming) = incoming else { break };
+        let plan = house.desk.plan();
+        if !Arc::ptr_eq(&plan, &terms.plan) {
+            match Terms::new(plan, house.desk.key.transport, Some(&terms)) {
+                Ok(new) => terms = Arc::new(new),
+                Err(error) => log::error!("{}: {error}", house.desk.key),
+            }
+        }
+        if let Some(begun) = house.admit(incoming, &terms, worker) {
+            guests.spawn_on(enter(Arc::clone(&house), Arc::clone(&terms), begun, stop.clone()), worker);
+        }
+    }
+    // Whoever comes now is told to go elsewhere.
+    let refuse = async {
+        while let Some(incoming) = endpoint.accept().await {
+            incoming.refuse();
+        }
+        pending::<()>().await;
+    };
+    let ended = async {
+        while guests.join_next().await.is_some() {}
+        endpoint.close(VarInt::from_u32(0), b"");
+        endpoint.wait_idle().await;
+    };
+    let both = async { tokio::select! { () = ended => {} () = refuse => {} } };
+    if timeout(stop.grace, both).await.is_err() {
+        log::debug!("{}: connections were still open after the grace period", house.desk.key);
+    }
+    Ok(())
+}
+
+/// A connection that has been let in, with the room that it takes.
+struct Begun {
+    connecting: Connecting,
+    under_way: Place,
+    room: limits::Connection,
+}
+
+impl House {
+    /// Nobody is in it yet.
+    fn new(desk: Arc<Desk>, local: SocketAddr) -> Self {
+        let server = desk.key.to_string();
+        let responses = match desk.key.transport {
+            Transport::Https3 => "coredns_dns_https3_responses_total",
+            _ => "coredns_dns_quic_responses_total",
+        };
+        let status = |status| counter(responses, &[("server", &server), ("status", status)]);
+        let result = |result| {
+            counter("causeway_quic_handshakes_total", &[("server", &server), ("result", result)])
+        };
+        Self {
+            statuses: STATUSES.map(status),
+            handshakes: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            results: Results {
+                done: result("done"),
+                failed: result("failed"),
+                late: result("late"),
+                retried: result("retried"),
+                refused: result("refused"),
+                excess: result("excess"),
+                turned_away: result("turned_away"),
+            },
+            desk,
+            local,
+        }
+    }
+
+    /// Counts what became of a stream or a connection, by its error code.
+    pub(crate) fn count(&self, code: usize) {
+        if let Some(status) = self.statuses.get(code) {
+            status.increment(1);
+        }
+    }
+
+    /// Lets a connection in, whose driver and timers are then `worker`'s; or sends it away, by means that cost less than a
+    /// handshake.
+    fn admit(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        terms: &Terms,
+        worker: &Handle,
+    ) -> Option<Begun> {
+        let under_way = self.handshakes.load(Ordering::Relaxed);
+        let prove = match terms.plan.spec.quic.retry.unwrap_or_default() {
+            Retry::Never => false,
+            Retry::Load => under_way >= LOAD,
+            Retry::Always => true,
+        };
+        if prove && !incoming.remote_address_validated() {
+            self.results.retried.increment(1);
+            if let Err(error) = incoming.retry() {
+                error.into_incoming().ignore();
+            }
+            return None;
+        }
+        let room = self.desk.limits.connection(incoming.remote_address().ip());
+        let Some(room) = room.filter(|_| under_way < HANDSHAKES) else {
+            self.results.refused.increment(1);
+            incoming.refuse();
+            return None;
+        };
+        let _in = worker.enter();
+        match incoming.accept_with(Arc::clone(&terms.config)) {
+            Ok(connecting) => Some(Begun {
+                connecting,
+                under_way: Place::take(self, |house| &house.handshakes),
+                room,
+            }),
+            Err(error) => {
+                self.results.failed.increment(1);
+                log::debug!("{}: {error}", self.desk.key);
+                None
+            }
+        }
+    }
+}
+
+/// Sees a connection through its handshake, and serves it.
+async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
+    let Begun { mut connecting, under_way, room } = begun;
+    let deadline = Instant::now() + terms.plan.spec.limits.handshake();
+    // Who has to be known before a query is looked at has to show all there is to show first.
+    let early = terms.plan.spec.quic.early_data && house.desk.door().is_none();
+    let connected = async {
+        if !early {
+            return connecting.await.map(|connection| (connection, None));
+        }
+        connecting.handshake_data().await?;
+        match connecting.into_0rtt() {
+            Ok((connection, done)) => Ok((connection, Some(done))),
+            Err(connecting) => connecting.await.map(|connection| (connection, None)),
+        }
+    };
+    let (connection, done) = match timeout_at(deadline, connected).await {
+        Ok(Ok(connected)) => connected,
+        Ok(Err(error)) => {
+            house.results.failed.increment(1);
+            log::debug!("{}: a handshake failed: {error}", house.desk.key);
+            return;
+        }
+        Err(_) => {
+            house.results.late.increment(1);
+            return;
+        }
+    };
+    let session = Arc::new(facts(&connection, done.is_some()));
+    let handshake = done.map(|done| Handshake { done, deadline, _under_way: under_way });
+    if handshake.is_none() {
+        house.results.done.increment(1);
+    }
+    let place = Place::take(&house, |house| &house.connections);
+    if terms.connections.is_some_and(|most| place.number > most) {
+        house.results.excess.increment(1);
+        close(&connection, terms.excess, EXCESS).await;
+        return;
+    }
+    if house.desk.door().is_some_and(|door| !door.connection(&session)) {
+        house.results.turned_away.increment(1);
+        close(&connection, terms.excess, b"").await;
+        return;
+    }
+    let guest = Guest { house, terms, connection, session, handshake, stop };
+    quic::serve(guest).await;
+    drop((place, room));
+}
+
+/// Closes a connection, and waits until that has left.
+async fn close(connection: &Connection, code: VarInt, reason: &[u8]) {
+    connection.close(code, reason);
+    connection.closed().await;
+}
+
+/// What the handshake has shown, so far.
+fn facts(connection: &Connection, early: bool) -> Session {
+    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    let name = data.and_then(|data| data.server_name);
+    let certificates = connection
+        .peer_identity()
+        .and_then(|all| all.downcast::<Vec<CertificateDer<'static>>>().ok())
+        .unwrap_or_default();
+    Session {
+        name: name.map(|name| name.trim_end_matches('.').to_ascii_lowercase().into()),
+        certificates: certificates.iter().map(|one| one.as_ref().into()).collect(),
+        // QUIC has no other (RFC 9001 §4.2).
+        version: "TLSv1.3",
+        early,
+        ..Session::default()
+    }
+}
+
+/// A handshake under way on a connection that is served already (0-RTT).
+pub(crate) struct Handshake {
+    done: quinn::ZeroRttAccepted,
+    deadline: Instant,
+    _under_way: Place,
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshake").finish_non_exhaustive()
+    }
+}
+
+impl Handshake {
+    /// Waits for the end of `handshake`; never resolves if there is none. Gives the session that it led to, or none if it
+    /// took too long.
+    pub(crate) async fn proven(
+        handshake: &mut Option<Self>,
+        house: &House,
+        connection: &Connection,
+    ) -> Option<Arc<Session>> {
+        let Some(own) = handshake else { return pending().await };
+        let done = timeout_at(own.deadline, &mut own.done).await;
+        *handshake = None;
+        if done.is_err() {
+            house.results.late.increment(1);
+            return None;
+        }
+        house.results.done.increment(1);
+        Some(Arc::new(facts(connection, false)))
+    }
+}
+
+impl House {
+    /// The client's address as of now: it may move (RFC 9000 §9).
+    pub(crate) fn peer(connection: &Connection) -> SocketAddr {
+        canonical(connection.remote_address())
+    }
+
+    /// The address that was asked.
+    pub(crate) fn asked(&self, connection: &Connection) -> SocketAddr {
+        let ip = connection.local_ip().unwrap_or_else(|| self.local.ip());
+        canonical(SocketAddr::new(ip, self.local.port()))
+    }
+}
+
+/// A place among a counted number, given back when dropped.
+struct Place {
+    house: Arc<House>,
+    of: fn(&House) -> &AtomicUsize,
+    /// How many there were when it was taken, with this one.
+    number: usize,
+}
+
+impl Place {
+    /// Takes one.
+    fn take(house: &Arc<House>, of: fn(&House) -> &AtomicUsize) -> Self {
+        let number = of(house).fetch_add(1, Ordering::Relaxed) + 1;
+        Self { house: Arc::clone(house), of, number }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        (self.of)(&self.house).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells when a connection has to be looked at again by its listener's door.
+#[derive(Debug)]
+pub(crate) struct Changes(Option<watch::Receiver<u64>>);
+
+impl Changes {
+    /// Those of a listener.
+    pub(crate) fn of(desk: &Desk) -> Self {
+        Self(desk.door().map(|door| door.changes()))
+    }
+
+    /// Resolves when secrets have changed; never if there are none. Tells whether `session` may stay.
+    pub(crate) async fn verdict(&mut self, desk: &Desk, session: &Session) -> bool {
+        let Some(changes) = &mut self.0 else { return pending().await };
+        if changes.changed().await.is_err() {
+            // The door is gone with its configuration: there is another one, or none.
+            *self = Self::of(desk);
+            self.0.take_if(|new| new.has_changed().is_err());
+        }
+        desk.door().is_none_or(|door| door.connection(session))
+    }
+}

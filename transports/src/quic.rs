@@ -1,0 +1,431 @@
+//! DNS over QUIC (RFC 9250): a query a stream, answered in any order.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Exchange, Live, Served, Session, Stage, Stop, Timeouts, Transport};
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use quinn::{Connection, RecvStream, SendStream, VarInt, WriteError};
+use tokio::io::AsyncReadExt;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use wire::{Options, option};
+
+use crate::endpoint::{About, Changes, Guest, Handshake, House, give_back, lend};
+use crate::framing::frame;
+
+/// The shortest message (RFC 1035 §4.1.1), in octets.
+const HEADER: usize = 12;
+
+/// How many streams are taken before others of the thread get their turn.
+const TURN: usize = 64;
+
+/// How many streams a client may cancel beyond those that it lets us answer.
+const PATIENCE: u32 = 256;
+
+/// The bounds of how long a connection that is drained waits for queries that were sent before the client knew.
+const LINGER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// Error codes (RFC 9250 §8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// DOQ_NO_ERROR: all is well, the connection is no longer needed.
+    None = 0,
+    /// DOQ_INTERNAL_ERROR: a query cannot be answered.
+    Internal = 1,
+    /// DOQ_PROTOCOL_ERROR: the client does not keep to the protocol.
+    Protocol = 2,
+    /// DOQ_REQUEST_CANCELLED: the client wants no answer any more.
+    Cancelled = 3,
+    /// DOQ_EXCESSIVE_LOAD: the client takes too much.
+    Excessive = 4,
+    /// DOQ_UNSPECIFIED_ERROR: nothing is here for this client.
+    Unspecified = 5,
+}
+
+impl From<Code> for VarInt {
+    fn from(code: Code) -> Self {
+        Self::from_u32(code as u32)
+    }
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(guest: Guest) {
+    let Guest { house, terms, connection, session, handshake, stop } = guest;
+    let about = About {
+        listener: house.desk.id,
+        transport: Transport::Quic,
+        peer: House::peer(&connection),
+        local: house.asked(&connection),
+        session,
+    };
+    let mut talk = Talk {
+        house,
+        connection,
+        pool: Arc::clone(&terms.pool),
+        times: terms.plan.timeouts,
+        about,
+        early: handshake.is_some(),
+        held: Vec::new(),
+        waiting: FuturesUnordered::new(),
+        patience: PATIENCE,
+        draining: false,
+    };
+    drop(terms);
+    if let Some(code) = talk.run(handshake, stop).await {
+        if code != Code::None {
+            talk.house.count(code as usize);
+        }
+        talk.connection.close(code.into(), b"");
+        talk.connection.closed().await;
+    }
+}
+
+/// One connection's state.
+struct Talk {
+    house: Arc<House>,
+    connection: Connection,
+    /// Room for the queries of all connections that are worked on.
+    pool: Arc<Semaphore>,
+    times: Timeouts,
+    about: About,
+    /// Whether the handshake is not done yet, so that a query may be a replay.
+    early: bool,
+    /// Queries that wait for the handshake.
+    held: Vec<(SendStream, Vec<u8>)>,
+    waiting: FuturesUnordered<Later>,
+    /// How many streams the client may cancel.
+    patience: u32,
+    draining: bool,
+}
+
+/// A stream that waits, for its query, for an answer, or for room to write it.
+type Later = Pin<Box<dyn Future<Output = Came> + Send>>;
+
+/// What came of a stream.
+enum Came {
+    /// Its query.
+    Query(SendStream, Vec<u8>),
+    /// The end of its answer.
+    Answered,
+    /// Nothing: it was reset, as the client wished or without an answer to give.
+    Reset(Code),
+    /// The end of the connection.
+    Close(Code),
+}
+
+/// What is wrong with a stream.
+enum Trouble {
+    /// It is no query of RFC 9250.
+    Protocol,
+    /// The client has reset it, or the connection is gone.
+    Gone,
+}
+
+impl Talk {
+    /// Serves until the connection is to be closed, and says by what code; none if it is gone.
+    async fn run(&mut self, mut handshake: Option<Handshake>, mut stop: Stop) -> Option<Code> {
+        let (house, connection) = (Arc::clone(&self.house), self.connection.clone());
+        let mut changes = Changes::of(&house.desk);
+        let mut deadline = Instant::now() + self.times.idle;
+        loop {
+            let result = tokio::select! {
+                biased;
+                Some(came) = self.waiting.next() => self.came(came),
+                pair = connection.accept_bi() => match pair {
+                    Ok(pair) => self.turn(pair),
+                    Err(_) => return None,
+                },
+                session = Handshake::proven(&mut handshake, &house, &connection), if self.early => match session {
+                    Some(session) => self.proven(session),
+                    None => Err(Code::Unspecified),
+                },
+                stays = changes.verdict(&house.desk, &self.about.session) => {
+                    if stays { continue }
+                    Err(Code::Unspecified)
+                }
+                () = stop.reached(Stage::Draining), if !self.draining => {
+                    self.draining = true;
+                    // The client gets no room for more; what it has sent so far is answered.
+                    connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
+                    Ok(())
+                }
+                () = tokio::time::sleep_until(deadline), if self.waiting.is_empty() => return Some(Code::None),
+            };
+            if let Err(code) = result {
+                return Some(code);
+            }
+            deadline = Instant::now()
+                + if self.draining {
+                    (3 * connection.rtt()).clamp(LINGER.0, LINGER.1)
+                } else {
+                    self.times.idle
+                };
+        }
+    }
+
+    /// Takes a stream, and those that came with it.
+    fn turn(&mut self, first: (SendStream, RecvStream)) -> Result<(), Code> {
+        self.about.peer = House::peer(&self.connection);
+        let (mut out, mut next) = (Vec::with_capacity(1024), Some(first));
+        for _ in 0..TURN {
+            let Some((send, recv)) = next else { break };
+            self.take(send, recv, &mut out)?;
+            // An error comes again with the next turn.
+            next = self.connection.accept_bi().now_or_never().and_then(Result::ok);
+        }
+        if let Some((send, recv)) = next {
+            self.take(send, recv, &mut out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a stream: answers it if its query is there, else lets it wait.
+    fn take(
+        &mut self,
+        send: SendStream,
+        mut recv: RecvStream,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Code> {
+        let mut x = lend(&self.about);
+        match query(&mut recv, &mut x.query.wire).now_or_never() {
+            Some(Ok(())) => self.answer(x, send, out),
+            Some(Err(Trouble::Protocol)) => Err(Code::Protocol),
+            Some(Err(Trouble::Gone)) => {
+                give_back(x);
+                self.abandon(send)
+            }
+            None => {
+                let wire = std::mem::take(&mut x.query.wire);
+                give_back(x);
+                self.waiting.push(Box::pin(arrive(send, recv, wire, self.times.read)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes on with a stream that has waited.
+    fn came(&mut self, came: Came) -> Result<(), Code> {
+        match came {
+            Came::Query(send, wire) => {
+                let mut x = lend(&self.about);
+                x.query.wire = wire;
+                self.answer(x, send, &mut Vec::new())
+            }
+            Came::Answered => {
+                self.answered();
+                Ok(())
+            }
+            Came::Reset(Code::Cancelled) => self.cancelled(),
+            Came::Reset(code) => {
+                self.house.count(code as usize);
+                Ok(())
+            }
+            Came::Close(code) => Err(code),
+        }
+    }
+
+    /// Goes on when the handshake is done, with the queries that had to wait for it.
+    fn proven(&mut self, session: Arc<Session>) -> Result<(), Code> {
+        self.early = false;
+        self.about.session = session;
+        for (send, wire) in std::mem::take(&mut self.held) {
+            let mut x = lend(&self.about);
+            x.query.wire = wire;
+            self.answer(x, send, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// Answers a query, at once if no plugin has to wait.
+    fn answer(
+        &mut self,
+        mut x: Box<Exchange>,
+        mut send: SendStream,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Code> {
+        if self.early && !may_be_replayed(&x.query.wire) {
+            let wire = std::mem::take(&mut x.query.wire);
+            give_back(x);
+            self.held.push((send, wire));
+            return Ok(());
+        }
+        x.query.received = std::time::Instant::now();
+        out.clear();
+        let served = frame(out, |out| self.house.desk.gateway.serve(&mut x, out));
+        // The option is TCP's; over QUIC it is a fatal error (RFC 9250 §5.5.2).
+        if Options::each(x.client_options()).any(|(code, _)| code == option::KEEPALIVE) {
+            return Err(Code::Protocol);
+        }
+        let (house, write) = (Arc::clone(&self.house), self.times.write);
+        match served {
+            Served::Later(live) => {
+                let pool = Arc::clone(&self.pool);
+                self.waiting.push(Box::pin(finish(x, live, send, pool, write)));
+            }
+            Served::Now if x.is_streaming() => {
+                let out = std::mem::take(out);
+                self.waiting.push(Box::pin(tell(x, send, out, write)));
+            }
+            Served::Now if out.is_empty() => {
+                // A message that says that it is a response is none that a client may send.
+                let is_response = x.query.wire.get(2).is_some_and(|flags| flags & 0x80 != 0);
+                give_back(x);
+                if is_response {
+                    return Err(Code::Protocol);
+                }
+                house.count(Code::Internal as usize);
+                reset(&mut send, Code::Internal);
+            }
+            Served::Now => {
+                let sent = if self.draining { None } else { send.write(out).now_or_never() };
+                match sent {
+                    // Dropping the stream ends it.
+                    Some(Ok(len)) if len == out.len() => {
+                        give_back(x);
+                        self.answered();
+                    }
+                    Some(Err(WriteError::Stopped(_))) => {
+                        give_back(x);
+                        reset(&mut send, Code::Cancelled);
+                        return self.cancelled();
+                    }
+                    Some(Err(_)) => give_back(x),
+                    other => {
+                        let done = other.and_then(Result::ok).unwrap_or(0);
+                        let rest = out.split_off(done);
+                        self.waiting.push(Box::pin(tell(x, send, rest, write)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an answer, which gives the client credit.
+    fn answered(&mut self) {
+        self.house.count(Code::None as usize);
+        self.patience = PATIENCE.min(self.patience + 1);
+    }
+
+    /// Counts a stream that the client has cancelled: work that it made and did not want. Who does little else has to go
+    /// (RFC 9250 §4.3.1).
+    fn cancelled(&mut self) -> Result<(), Code> {
+        self.house.count(Code::Cancelled as usize);
+        self.patience = self.patience.checked_sub(1).ok_or(Code::Excessive)?;
+        Ok(())
+    }
+
+    /// Gives a stream up whose query the client has reset.
+    fn abandon(&mut self, mut send: SendStream) -> Result<(), Code> {
+        reset(&mut send, Code::Cancelled);
+        self.cancelled()
+    }
+}
+
+/// Resets a stream; if it is gone already, so much the better.
+fn reset(send: &mut SendStream, code: Code) {
+    drop(send.reset(code.into()));
+}
+
+/// Reads a stream to its end into `wire`: two octets of length and one query, without the former in the end. May be dropped
+/// and called again.
+async fn query(recv: &mut RecvStream, wire: &mut Vec<u8>) -> Result<(), Trouble> {
+    loop {
+        let read = recv.read_buf(wire).await.map_err(|_| Trouble::Gone)?;
+        let length = wire.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
+        match length {
+            // More than the query (RFC 9250 §4.3.3).
+            Some(length) if wire.len() > length + 2 => return Err(Trouble::Protocol),
+            Some(length) if read == 0 && wire.len() == length + 2 && length >= HEADER => {
+                wire.drain(..2);
+                // The ID has to be zero (RFC 9250 §4.2.1).
+                return if wire.starts_with(&[0, 0]) { Ok(()) } else { Err(Trouble::Protocol) };
+            }
+            // An end without a query or within it.
+            _ if read == 0 => return Err(Trouble::Protocol),
+            _ => {}
+        }
+    }
+}
+
+/// Waits for a stream's query. A stream without an end for so long a time ends its connection (RFC 9250 §4.2).
+async fn arrive(
+    mut send: SendStream,
+    mut recv: RecvStream,
+    mut wire: Vec<u8>,
+    time: Duration,
+) -> Came {
+    match timeout(time, query(&mut recv, &mut wire)).await {
+        Ok(Ok(())) => Came::Query(send, wire),
+        Ok(Err(Trouble::Protocol)) | Err(_) => Came::Close(Code::Protocol),
+        Ok(Err(Trouble::Gone)) => {
+            reset(&mut send, Code::Cancelled);
+            Came::Reset(Code::Cancelled)
+        }
+    }
+}
+
+/// Sees an exchange through to the end of its answer, unless the client does not want it any more.
+async fn finish(
+    mut x: Box<Exchange>,
+    live: Arc<Live>,
+    mut send: SendStream,
+    pool: Arc<Semaphore>,
+    write: Duration,
+) -> Came {
+    let mut message = Vec::new();
+    let work = async {
+        // It is never closed.
+        let _room = pool.acquire().await;
+        live.complete(&mut x, &mut message).await;
+    };
+    tokio::select! {
+        () = work => {}
+        _ = send.stopped() => {
+            reset(&mut send, Code::Cancelled);
+            return Came::Reset(Code::Cancelled);
+        }
+    }
+    let mut out = Vec::with_capacity(message.len() + 2);
+    frame(&mut out, |out| out.extend_from_slice(&message));
+    if out.is_empty() {
+        reset(&mut send, Code::Internal);
+        return Came::Reset(Code::Internal);
+    }
+    tell(x, send, out, write).await
+}
+
+/// Writes what is left of an answer, and all that follow it; waits until the client has it all.
+async fn tell(mut x: Box<Exchange>, mut send: SendStream, mut out: Vec<u8>, write: Duration) -> Came {
+    loop {
+        match timeout(write, send.write_all(&out)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => {
+                reset(&mut send, Code::Cancelled);
+                return Came::Reset(Code::Cancelled);
+            }
+            // Who asks and does not read ties memory down.
+            Err(_) => return Came::Close(Code::Excessive),
+        }
+        out.clear();
+        if !frame(&mut out, |out| x.more(65535, out)) {
+            break;
+        }
+    }
+    give_back(x);
+    drop(send.finish());
+    match timeout(write, send.stopped()).await {
+        Ok(Ok(None)) | Err(_) => Came::Answered,
+        Ok(_) => Came::Reset(Code::Cancelled),
+    }
+}
+
+/// Whether it does no harm that somebody sends a message once more: a query or a notification (RFC 9250 §4.5).
+fn may_be_replayed(wire: &[u8]) -> bool {
+    let opcode = wire.get(2).map(|flags| flags >> 3 & 15);
+    matches!(opcode, Some(0 | 4))
+}
