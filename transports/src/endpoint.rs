@@ -122,7 +122,10 @@ pub(crate) async fn run(
             }
         }
         if let Some(begun) = house.admit(incoming, &terms, worker) {
-            guests.spawn_on(enter(Arc::clone(&house), Arc::clone(&terms), begun, stop.clone()), worker);
+            guests.spawn_on(
+                enter(Arc::clone(&house), Arc::clone(&terms), begun, stop.clone()),
+                worker,
+            );
         }
     }
     // Whoever comes now is told to go elsewhere.
@@ -137,7 +140,9 @@ pub(crate) async fn run(
         endpoint.close(VarInt::from_u32(0), b"");
         endpoint.wait_idle().await;
     };
-    let both = async { tokio::select! { () = ended => {} () = refuse => {} } };
+    let both = async {
+        tokio::select! { () = ended => {} () = refuse => {} }
+    };
     if timeout(stop.grace, both).await.is_err() {
         log::debug!("{}: connections were still open after the grace period", house.desk.key);
     }

@@ -71,6 +71,11 @@ struct Running {
     addr: Option<SocketAddr>,
 }
 
+/// Whether a transport is served by one QUIC endpoint, whatever number of sockets is stated.
+fn is_quic(transport: Transport) -> bool {
+    matches!(transport, Transport::Quic | Transport::Https3)
+}
+
 /// All front-ends of the process.
 #[derive(Debug)]
 pub struct Fronts {
@@ -103,7 +108,7 @@ impl Fronts {
             let ready = Ready { key, id, spec, certs };
             let running = self.running.get(&key).map(|running| running.desk.plan());
             match running {
-                Some(old) if old.spec.sockets == ready.spec.sockets => {
+                Some(old) if is_quic(key.transport) || old.spec.sockets == ready.spec.sockets => {
                     if old.spec != ready.spec {
                         bound.changed.push(ready);
                     }
@@ -182,7 +187,7 @@ impl Fronts {
         let mut tasks = Vec::new();
         for (at, socket) in sockets.udp.into_iter().enumerate() {
             let (desk, stop) = (Arc::clone(&desk), stopper.stop());
-            if matches!(desk.key.transport, Transport::Quic | Transport::Https3) {
+            if is_quic(desk.key.transport) {
                 let workers = self.workers.handles().to_vec();
                 tasks.push(self.workers.handle(at).spawn(async move {
                     let key = desk.key;

@@ -400,7 +400,12 @@ async fn finish(
 }
 
 /// Writes what is left of an answer, and all that follow it; waits until the client has it all.
-async fn tell(mut x: Box<Exchange>, mut send: SendStream, mut out: Vec<u8>, write: Duration) -> Came {
+async fn tell(
+    mut x: Box<Exchange>,
+    mut send: SendStream,
+    mut out: Vec<u8>,
+    write: Duration,
+) -> Came {
     loop {
         match timeout(write, send.write_all(&out)).await {
             Ok(Ok(())) => {}

@@ -357,7 +357,6 @@ const ABSENT: &[&str] = &[
     "on",
     "pprof",
     "proxyproto",
-    "quic",
     "route53",
     "secondary",
     "shed",

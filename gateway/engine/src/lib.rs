@@ -40,6 +40,6 @@ pub use seal::{Broken, Keyring, Seal};
 pub use setup::{BlockKey, Descriptor, Setup, Task};
 pub use shutdown::{Stage, Stop, Stopper};
 pub use spec::{
-    BindAddr, GrpcSpec, HttpSpec, LimitSpec, ListenSpec, ProxyPolicy, ProxySpec, QuicSpec, Rate, Retry,
-    Timeouts, Tls,
+    BindAddr, GrpcSpec, HttpSpec, LimitSpec, ListenSpec, ProxyPolicy, ProxySpec, QuicSpec, Rate,
+    Retry, Timeouts, Tls,
 };

@@ -18,6 +18,7 @@ plugins! {
     identity
     cancel
     tls
+    quic
     timeouts
     multisocket
     reload

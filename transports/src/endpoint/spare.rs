@@ -28,7 +28,8 @@ pub(crate) struct About {
 /// An exchange for a query; its message is empty.
 pub(crate) fn lend(about: &About) -> Box<Exchange> {
     let spare = SPARE.with_borrow_mut(Vec::pop);
-    let mut x = spare.unwrap_or_else(|| Exchange::new(about.listener, about.transport, about.local));
+    let mut x =
+        spare.unwrap_or_else(|| Exchange::new(about.listener, about.transport, about.local));
     let query = &mut x.query;
     query.wire.clear();
     query.listener = about.listener;

@@ -93,7 +93,8 @@ impl Terms {
             plan.timeouts.idle,
         ));
         let size = quic.worker_pool_size.unwrap_or(POOL).min(Semaphore::MAX_PERMITS);
-        let pool = before.filter(|before| before.size == size).map(|before| Arc::clone(&before.pool));
+        let pool =
+            before.filter(|before| before.size == size).map(|before| Arc::clone(&before.pool));
         Ok(Self {
             pool: pool.unwrap_or_else(|| Arc::new(Semaphore::new(size))),
             connections: Some(connections.unwrap_or(CONNECTIONS)).filter(|most| *most > 0),
