@@ -7,6 +7,7 @@ pub mod gateway;
 pub mod namespace;
 pub mod pki;
 pub mod process;
+pub mod quic;
 pub mod relay;
 pub mod scripted;
 pub mod upstream;

@@ -260,15 +260,15 @@ impl Talk {
         if Options::each(x.client_options()).any(|(code, _)| code == option::KEEPALIVE) {
             return Err(Code::Protocol);
         }
-        let (house, write) = (Arc::clone(&self.house), self.times.write);
+        let (house, times) = (Arc::clone(&self.house), (self.times.write, self.draining));
         match served {
             Served::Later(live) => {
                 let pool = Arc::clone(&self.pool);
-                self.waiting.push(Box::pin(finish(x, live, send, pool, write)));
+                self.waiting.push(Box::pin(finish(x, live, send, pool, times)));
             }
             Served::Now if x.is_streaming() => {
                 let out = std::mem::take(out);
-                self.waiting.push(Box::pin(tell(x, send, out, write)));
+                self.waiting.push(Box::pin(tell(x, send, out, times)));
             }
             Served::Now if out.is_empty() => {
                 // A message that says that it is a response is none that a client may send.
@@ -297,7 +297,7 @@ impl Talk {
                     other => {
                         let done = other.and_then(Result::ok).unwrap_or(0);
                         let rest = out.split_off(done);
-                        self.waiting.push(Box::pin(tell(x, send, rest, write)));
+                        self.waiting.push(Box::pin(tell(x, send, rest, times)));
                     }
                 }
             }
@@ -375,7 +375,7 @@ async fn finish(
     live: Arc<Live>,
     mut send: SendStream,
     pool: Arc<Semaphore>,
-    write: Duration,
+    times: (Duration, bool),
 ) -> Came {
     let mut message = Vec::new();
     let work = async {
@@ -396,15 +396,15 @@ async fn finish(
         reset(&mut send, Code::Internal);
         return Came::Reset(Code::Internal);
     }
-    tell(x, send, out, write).await
+    tell(x, send, out, times).await
 }
 
-/// Writes what is left of an answer, and all that follow it; waits until the client has it all.
+/// Writes what is left of an answer, and all that follow it; may `wait` until the client has it all.
 async fn tell(
     mut x: Box<Exchange>,
     mut send: SendStream,
     mut out: Vec<u8>,
-    write: Duration,
+    (write, wait): (Duration, bool),
 ) -> Came {
     loop {
         match timeout(write, send.write_all(&out)).await {
@@ -423,10 +423,11 @@ async fn tell(
     }
     give_back(x);
     drop(send.finish());
-    match timeout(write, send.stopped()).await {
-        Ok(Ok(None)) | Err(_) => Came::Answered,
-        Ok(_) => Came::Reset(Code::Cancelled),
+    if wait {
+        // Whether it has come or not, the connection may be closed then.
+        drop(timeout(write, send.stopped()).await);
     }
+    Came::Answered
 }
 
 /// Whether it does no harm that somebody sends a message once more: a query or a notification (RFC 9250 §4.5).

@@ -8,6 +8,11 @@ use wire::{Answer, Name, Section, class, rcode, rtype, scan};
 
 use super::{Transfer, longest};
 
+/// Whether answers may be many messages over this transport (RFC 5936 §4.2, RFC 9250 §4.2).
+fn has_streams(transport: Transport) -> bool {
+    matches!(transport, Transport::Tcp | Transport::Tls | Transport::Quic)
+}
+
 /// A zone fits only into a stream of messages (RFC 5936 §4.2, RFC 8484 §6).
 const NO_STREAM: Fault = Fault {
     rcode: rcode::REFUSED,
@@ -31,7 +36,7 @@ impl Plugin for Transfer {
         if !matches!(kind, rtype::AXFR | rtype::IXFR) || request.class != class::IN {
             return Step::Next;
         }
-        if x.is_nested() || !matches!(x.query.transport, Transport::Tcp | Transport::Tls) {
+        if x.is_nested() || !has_streams(x.query.transport) {
             return Step::Fail(NO_STREAM);
         }
         let Some(stanza) = longest(&self.stanzas, &request.name) else { return Step::Next };
