@@ -46,7 +46,11 @@ fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
 }
 
 /// Takes a number, once.
-fn number(value: &mut Option<usize>, words: &mut Words<'_>, least: usize) -> Result<(), Diagnostic> {
+fn number(
+    value: &mut Option<usize>,
+    words: &mut Words<'_>,
+    least: usize,
+) -> Result<(), Diagnostic> {
     let word = words.one()?;
     if value.is_some() {
         return Err(words.name().wrong("is stated twice"));
