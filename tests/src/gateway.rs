@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::client::{self, Query, Reply};
-use crate::process::{Folder, Process, free_port, repository, until};
+use crate::process::{Folder, Process, free_port, repository, target, until};
 use crate::{Namespace, namespace};
 
 /// How long the start may take; a slow machine under load is no reason to fail.
@@ -282,14 +282,7 @@ pub fn binary() -> &'static Path {
             .args(["build", "--quiet", "--package", "gateway", "--bin", "causeway"])
             .current_dir(repository());
         crate::process::run(&mut cargo);
-        // A test program lies in TARGET/debug/deps, what it tests in TARGET/debug.
-        let here = std::env::current_exe().expect("a program knows where it lies");
-        let target = here
-            .ancestors()
-            .find(|a| a.file_name().is_some_and(|n| n == "debug" || n == "release"));
-        let target =
-            target.and_then(Path::parent).expect("a test program lies below `debug` or `release`");
-        target.join("debug").join("causeway")
+        target().join("debug").join("causeway")
     })
 }
 

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod client;
 pub mod cluster;
+pub mod edge;
 pub mod gateway;
 pub mod namespace;
 pub mod pki;
@@ -16,6 +17,7 @@ pub mod watchman;
 pub use api::Api;
 pub use client::{Query, Reply, Stream};
 pub use cluster::Cluster;
+pub use edge::Edge;
 pub use gateway::Gateway;
 pub use namespace::Namespace;
 pub use pki::Pki;

@@ -168,6 +168,14 @@ impl Process {
             .into_owned()
     }
 
+    /// All that it wrote, once it has ended and its last words are there.
+    pub fn rest(&mut self) -> String {
+        // Who inherited its output may live on, so the end of the pipe is waited for but not counted on.
+        let ended = || (Arc::strong_count(&self.output) == 1).then_some(());
+        until(Duration::from_secs(2), ended);
+        self.output()
+    }
+
     /// The first line written so far that contains the text; waits for it, and panics with the output after `limit`.
     pub fn line(&self, text: &str, limit: Duration) -> String {
         let find = || self.output().lines().find(|l| l.contains(text)).map(str::to_owned);
@@ -286,6 +294,15 @@ pub fn run(command: &mut Command) -> String {
 pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("the crate lies in the repository").to_owned()
+}
+
+/// The folder of what is built: cargo's target folder.
+pub fn target() -> PathBuf {
+    // A test program lies in TARGET/debug/deps.
+    let here = std::env::current_exe().expect("a program knows where it lies");
+    let profile = |a: &&Path| a.file_name().is_some_and(|n| n == "debug" || n == "release");
+    let target = here.ancestors().find(profile).and_then(Path::parent);
+    target.expect("a test program lies below `debug` or `release`").to_owned()
 }
 
 /// The ports on which a process listens, read from `/proc` so that nothing has to be sent to it.
