@@ -8,8 +8,10 @@ mod error;
 mod file;
 mod keylog;
 mod pair;
+mod self_signed;
 mod server;
 mod source;
+mod store;
 mod tickets;
 mod watched;
 
@@ -23,6 +25,7 @@ pub use clients::{ClientCas, Holder, fingerprint};
 pub use date::date;
 pub use demand::ClientAuth;
 pub use error::Error;
+pub use self_signed::Subject;
 pub use server::{Gate, Options, ServerTls, Status};
 pub use source::Source;
 

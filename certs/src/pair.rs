@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys};
@@ -149,6 +150,14 @@ impl Pair {
             }
         }
         Ok(Self { key: Arc::new(key), facts, oddities: Vec::new() })
+    }
+
+    /// The SHA-256 fingerprint of its first certificate, as browsers show it.
+    pub(crate) fn fingerprint(&self) -> String {
+        let leaf = self.key.cert.first().map(AsRef::as_ref).unwrap_or_default();
+        let octets: Vec<_> =
+            digest(&SHA256, leaf).as_ref().iter().map(|octet| format!("{octet:02X}")).collect();
+        octets.join(":")
     }
 
     /// What is odd about it at `now`.

@@ -1,10 +1,11 @@
 //! Where a certificate comes from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::pair::Pair;
+use crate::self_signed::{SelfSigned, Subject};
 use crate::watched::Watched;
 use crate::{Error, Status, now};
 
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
 enum Kind {
     /// Two files, chain and key.
     Files(Arc<Watched<Pair>>),
+    /// A certificate that is signed by itself.
+    SelfSigned(SelfSigned),
 }
 
 impl Source {
@@ -44,6 +47,30 @@ impl Source {
     /// If a file cannot be read, holds none, or they do not belong together.
     pub fn files(chain: PathBuf, key: PathBuf, target: &'static str) -> Result<Self, Error> {
         Ok(Self::new(Kind::Files(Watched::new([chain, key], target)?), target))
+    }
+
+    /// A certificate that is signed by itself: the one in `folder` under `name`, or a new one if there is none that is good for
+    /// the subject for some time. It is written by [`Source::keep`].
+    ///
+    /// # Errors
+    /// If a name is none that certificates have, a key that is there cannot be read, or there are no random numbers.
+    pub fn self_signed(
+        folder: &Path,
+        name: &str,
+        subject: Subject,
+        target: &'static str,
+    ) -> Result<Self, Error> {
+        let made = SelfSigned::new(folder, name, subject, target)?;
+        Ok(Self::new(Kind::SelfSigned(made), target))
+    }
+
+    /// Keeps a certificate that is signed by itself in its files, says which one it is, and replaces it before its end. Waits for
+    /// the disk.
+    pub fn keep(&self) {
+        match &self.0.kind {
+            Kind::Files(_) => {}
+            Kind::SelfSigned(made) => made.keep(),
+        }
     }
 
     /// A source of a kind.
@@ -64,6 +91,7 @@ impl Source {
     pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         match &self.0.kind {
             Kind::Files(files) => Some(files.now()),
+            Kind::SelfSigned(made) => Some(made.now()),
         }
     }
 
@@ -73,6 +101,7 @@ impl Source {
             Kind::Files(files) => {
                 files.files().first().map(|file| file.display().to_string()).unwrap_or_default()
             }
+            Kind::SelfSigned(made) => made.chain().display().to_string(),
         }
     }
 
@@ -82,6 +111,7 @@ impl Source {
             Kind::Files(files) => {
                 files.look();
             }
+            Kind::SelfSigned(made) => made.look(),
         }
         self.remind(now());
     }
@@ -121,6 +151,7 @@ impl Source {
         let facts = self.pair().map(|pair| pair.facts.clone());
         let (taken, refused, broken) = match &self.0.kind {
             Kind::Files(files) => files.counts(),
+            Kind::SelfSigned(made) => (made.made(), 0, false),
         };
         Status {
             source: self.label(),

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::desk::{Desk, Plan};
-use crate::tcp;
+use crate::{https, tcp};
 
 /// How long the log is spared after it was told that connections cannot be accepted.
 const TOLD: Duration = Duration::from_secs(10);
@@ -107,7 +107,10 @@ where
     if accepted.alpn.as_deref() == Some(b"acme-tls/1") {
         return Ok(());
     }
-    tcp::serve(desk, accepted, stop).await
+    match desk.key.transport {
+        Transport::Https => https::serve(desk, accepted, stop).await,
+        _ => tcp::serve(desk, accepted, stop).await,
+    }
 }
 
 /// What the handshake has shown.

@@ -92,7 +92,8 @@ impl Fronts {
     }
 
     /// The transports that can be served.
-    pub const TRANSPORTS: &'static [Transport] = &[Transport::Udp, Transport::Tls, Transport::Quic];
+    pub const TRANSPORTS: &'static [Transport] =
+        &[Transport::Udp, Transport::Tls, Transport::Https, Transport::Quic];
 
     /// Opens the sockets of the listeners that are not running yet, or run with another number of sockets. All else that a
     /// specification says changes under the connections that are open.

@@ -25,9 +25,6 @@ mod tests;
 /// The largest message, in octets.
 pub(crate) const MESSAGE: usize = 65535;
 
-/// The largest header list of a request, names and values counted with 32 octets more for each field (RFC 9113 §6.5.2).
-pub(crate) const HEADERS: u32 = 16 << 10;
-
 /// The longest path with its parameters, in octets (RFC 9112 §3 recommends 8,000 at least).
 const TARGET: usize = 8192;
 

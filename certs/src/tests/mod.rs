@@ -3,5 +3,6 @@
 mod choice;
 mod clients;
 mod files;
+mod own;
 mod resumption;
 mod upstream;

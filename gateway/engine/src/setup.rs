@@ -176,6 +176,11 @@ impl<'a> Setup<'a> {
         }
     }
 
+    /// The directives `name` of the block, for a plugin that goes by what another one is told.
+    pub fn others(&self, name: &str) -> impl Iterator<Item = &'a Directive> {
+        self.block.iter().filter(move |directive| directive.name.text == name)
+    }
+
     /// Whether the block has a directive `name`.
     pub fn has(&self, name: &str) -> bool {
         self.block.iter().any(|directive| directive.name.text == name)

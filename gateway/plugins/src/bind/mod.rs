@@ -24,12 +24,7 @@ static PROPS: &[Prop<Vec<Word>>] = &[Prop {
 
 /// Sets the addresses of the block's listeners; the lines add up.
 fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
-    let mut all = Vec::new();
-    for directive in setup.directives() {
-        let known = interfaces()
-            .map_err(|error| directive.name.wrong(format!("cannot list interfaces: {error}")))?;
-        all.extend(addresses(directive, &known)?);
-    }
+    let all = all(setup.directives().iter().copied())?;
     if all.is_empty() {
         let name = &setup.directive().name;
         setup.warn(name.wrong("leaves no address: the block listens nowhere"));
@@ -38,6 +33,19 @@ fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     listener.nowhere = all.is_empty();
     listener.bind = all;
     Ok(())
+}
+
+/// The addresses of all lines of a block.
+pub(crate) fn all<'a>(
+    directives: impl Iterator<Item = &'a Directive>,
+) -> Result<Vec<BindAddr>, Diagnostic> {
+    let mut all = Vec::new();
+    for directive in directives {
+        let known = interfaces()
+            .map_err(|error| directive.name.wrong(format!("cannot list interfaces: {error}")))?;
+        all.extend(addresses(directive, &known)?);
+    }
+    Ok(all)
 }
 
 /// The addresses of one line, without those that its block takes out.

@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod figures;
+mod own;
 mod setup;
 
 #[cfg(test)]

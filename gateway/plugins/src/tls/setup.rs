@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use certs::{ClientAuth, Options, ServerTls, Source};
-use config::{Diagnostic, Prop, Word, Words};
+use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::{Setup, Tls};
 
-use super::TARGET;
 use super::figures::Served;
+use super::{TARGET, own};
 
 /// What the directive says.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ struct Wanted {
     client_auth: Option<(Word, ClientAuth)>,
     client_ca: Option<Word>,
     keylog: Option<Word>,
+    /// The names of a certificate that is signed by itself.
+    own: Option<(Word, Vec<Word>)>,
 }
 
 /// The properties of the block.
@@ -27,6 +29,18 @@ static PROPS: &[Prop<Wanted>] = &[
         words: "CERT KEY",
         set: |wanted, words| {
             wanted.pairs.push((words.one()?.clone(), words.one()?.clone()));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "self_signed",
+        words: "[NAME...]",
+        set: |wanted, words| {
+            let name = words.name();
+            if wanted.own.is_some() {
+                return Err(name.wrong("stands here twice").help("write all names in one line"));
+            }
+            wanted.own = Some((name.clone(), words.rest().to_vec()));
             Ok(())
         },
     },
@@ -83,26 +97,15 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let mut wanted = Wanted::default();
     line(directive.words(), &mut wanted)?;
     directive.read_block(PROPS, &mut wanted)?;
-    if wanted.pairs.is_empty() {
-        return Err(directive
-            .name
-            .fault("Wrong argument count or unexpected line ending after 'tls'")
-            .help("write: tls CERT KEY [CA]"));
-    }
     let mode = mode(setup, &wanted)?;
-    let sources = sources(setup, &wanted.pairs)?;
+    let (sources, told) = sources(setup, directive, &wanted)?;
     let client_ca = wanted.client_ca.as_ref().map(|word| setup.path(&word.text));
     let keylog = wanted.keylog.as_ref().map(|word| setup.path(&word.text));
     if let Some(path) = &keylog {
         let what = format!("Writing TLS Key Log to {path:?}");
         setup.warn(Diagnostic::new(what));
     }
-    let pairs: Vec<[PathBuf; 2]> = wanted
-        .pairs
-        .iter()
-        .map(|(chain, key)| [setup.path(&chain.text), setup.path(&key.text)])
-        .collect();
-    let key = format!("{pairs:?} {mode:?} {client_ca:?} {keylog:?}");
+    let key = format!("{told} {mode:?} {client_ca:?} {keylog:?}");
     let served = setup.share(&key, || {
         let options = Options {
             sources,
@@ -160,13 +163,39 @@ fn mode(setup: &mut Setup<'_>, wanted: &Wanted) -> Result<ClientAuth, Diagnostic
     }
 }
 
+/// Where the certificates come from, and a text that tells this from all else.
+fn sources(
+    setup: &mut Setup<'_>,
+    directive: &Directive,
+    wanted: &Wanted,
+) -> Result<(Vec<Source>, String), Diagnostic> {
+    match &wanted.own {
+        None if wanted.pairs.is_empty() => Err(directive
+            .name
+            .fault("Wrong argument count or unexpected line ending after 'tls'")
+            .help("write `tls CERT KEY [CA]`, or in the block `certificate CERT KEY` or `self_signed`")),
+        None => files(setup, &wanted.pairs),
+        Some((word, _)) if !wanted.pairs.is_empty() => Err(word
+            .wrong("stands beside a certificate from files")
+            .help("keep one of them; a block of its own at the same listener may have the other")),
+        Some((word, names)) => {
+            let (source, told) = own::source(setup, word, names)?;
+            Ok((vec![Source::clone(&source)], told))
+        }
+    }
+}
+
 /// The certificates of files, each read once for all blocks that name it; everything that is wrong with them.
-fn sources(setup: &mut Setup<'_>, pairs: &[(Word, Word)]) -> Result<Vec<Source>, Diagnostic> {
-    let (mut sources, mut all_wrong) = (Vec::new(), Vec::new());
+fn files(
+    setup: &mut Setup<'_>,
+    pairs: &[(Word, Word)],
+) -> Result<(Vec<Source>, String), Diagnostic> {
+    let (mut sources, mut told, mut all_wrong) = (Vec::new(), String::new(), Vec::new());
     for (chain, key) in pairs {
         let (chain_path, key_path) = (setup.path(&chain.text), setup.path(&key.text));
-        let source = setup.share(&format!("{chain_path:?} {key_path:?}"), || {
-            let source = Source::files(chain_path.clone(), key_path.clone(), TARGET);
+        let name = format!("{chain_path:?} {key_path:?}");
+        let source = setup.share(&name, || {
+            let source = Source::files(chain_path, key_path.clone(), TARGET);
             source.map(Arc::new).map_err(|error| {
                 let is_key = error.file.as_ref() == Some(&key_path);
                 wrong(if is_key { key } else { chain }, error)
@@ -177,16 +206,17 @@ fn sources(setup: &mut Setup<'_>, pairs: &[(Word, Word)]) -> Result<Vec<Source>,
                 for odd in source.oddities() {
                     setup.warn(chain.fault(odd));
                 }
+                told.push_str(&name);
                 sources.push(Source::clone(&source));
             }
             Err(diagnostic) => all_wrong.push(diagnostic),
         }
     }
-    Diagnostic::joined(all_wrong).map_or(Ok(sources), Err)
+    Diagnostic::joined(all_wrong).map_or(Ok((sources, told)), Err)
 }
 
 /// What is wrong with certificates, at a word.
-fn wrong(word: &Word, error: certs::Error) -> Diagnostic {
+pub(super) fn wrong(word: &Word, error: certs::Error) -> Diagnostic {
     let diagnostic = word.fault(error.to_string());
     match error.help {
         Some(help) => diagnostic.help(help),

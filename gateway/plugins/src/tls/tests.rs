@@ -112,7 +112,7 @@ fn what_is_refused() {
     for (tls, want) in [
         (
             "tls",
-            "Wrong argument count or unexpected line ending after 'tls' (write: tls CERT KEY [CA])",
+            "Wrong argument count or unexpected line ending after 'tls' (write `tls CERT KEY [CA]`, or in the block",
         ),
         ("tls {\n}", "Wrong argument count or unexpected line ending after 'tls'"),
         ("tls cert.pem", "Wrong argument count or unexpected line ending after 'cert.pem'"),
@@ -157,6 +157,41 @@ fn what_is_refused() {
     let lines: Vec<_> =
         wrong.iter().filter_map(|one| one.place.as_ref()).map(|place| place.line).collect();
     assert_eq!(lines, [3, 4]);
+}
+
+#[test]
+fn a_certificate_signed_by_itself_is_for_names_and_addresses() {
+    let folder = Folder::new();
+    for (bind, names, covers) in [
+        ("", "", &["localhost", "127.0.0.1", "::1"][..]),
+        (
+            "",
+            " DNS.example.org *.id.example.org 198.51.100.1",
+            &["dns.example.org", "a.id.example.org", "198.51.100.1", "localhost"],
+        ),
+        (
+            "bind 127.0.0.5 2001:db8::1\n",
+            " dns.example.org",
+            &["dns.example.org", "127.0.0.5", "2001:db8::1"],
+        ),
+    ] {
+        let tls = format!("{bind}tls {{\nself_signed{names}\n}}");
+        let bench = Bench::new(crate::CHAIN, &folder.corefile(&tls));
+        let served = folder.served(&bench).concat();
+        for name in covers {
+            assert!(served[0].covers(name), "{tls} {name}");
+        }
+        let host = crate::shared::host::hostname().to_ascii_lowercase();
+        assert!(served[0].covers(&host) && !served[0].covers("other.example"), "{tls}");
+    }
+    // Blocks and reloads have the same one, whatever else they say.
+    let two = "tls://a:8853 {\ntls {\nself_signed\n}\nwhoami\n}\ntls://b:8854 {\ntls {\nself_signed\nclient_auth request\n}\nwhoami\n}\n";
+    let mut bench = Bench::new(crate::CHAIN, two);
+    let before = folder.served(&bench).concat();
+    assert!(!Arc::ptr_eq(&before[0], &before[1]));
+    assert_eq!(before[0].status(), before[1].status());
+    bench.reload(two).expect("it is the same");
+    assert!(Arc::ptr_eq(&before[0], &folder.served(&bench).concat()[0]));
 }
 
 #[test]

@@ -1,0 +1,1 @@
+//! What is taken for a request, and what is not.

@@ -1,0 +1,1 @@
+//! One HTTP/2 connection at a time, without a network.
