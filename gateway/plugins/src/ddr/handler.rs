@@ -103,7 +103,7 @@ impl Ddr {
     fn tell(&self, x: &mut Exchange, known: Option<&Title>) {
         let asked = Some(x.query.local.ip().to_canonical()).filter(|ip| !ip.is_unspecified());
         let (request, answer) = x.parts_mut();
-        let titles = known.map_or(self.titles(), std::slice::from_ref);
+        let titles = known.map_or_else(|| self.titles(), std::slice::from_ref);
         let mut priority = 0;
         for listening in self.listeners() {
             let granted = titles.iter().find_map(|title| {

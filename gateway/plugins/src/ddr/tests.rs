@@ -119,8 +119,14 @@ static SPEC: Descriptor = Descriptor {
 };
 
 /// The plugins that take part.
-static PLUGINS: &[&Descriptor] =
-    &[&crate::tls::PLUGIN, &crate::bind::PLUGIN, &SPEC, &super::PLUGIN, &ANSWERS];
+static PLUGINS: &[&Descriptor] = &[
+    &crate::tls::PLUGIN,
+    &crate::bind::PLUGIN,
+    &crate::identity::PLUGIN,
+    &SPEC,
+    &super::PLUGIN,
+    &ANSWERS,
+];
 
 /// The data of an SVCB record in words; checks that its keys rise (RFC 9460 §2.2).
 fn shown(data: &[u8]) -> String {
@@ -402,6 +408,11 @@ fn ddr_06_the_path_is_the_listeners_own_and_no_secret() {
         // Whoever is told of a listener must be served there as anybody is.
         ("spec door open", Some("/dns-query{?dns}")),
         ("spec door closed", None),
+        (
+            "identity {\n networks office 10.0.0.0/8\n default anonymous\n }",
+            Some("/dns-query{?dns}"),
+        ),
+        ("identity {\n networks office 10.0.0.0/8\n default none\n }", None),
     ] {
         let bench = folder.bench(&format!("{ddr}https://. {{\n @right\n {block}\n answers\n}}"));
         let want = want.map(|path| format!("1 dns.example.org. alpn=h2 127.0.0.1 {path}"));

@@ -246,6 +246,10 @@ impl Door for Doorkeeper {
         }
     }
 
+    fn is_open(&self) -> bool {
+        self.rules.default == Admission::Open
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
