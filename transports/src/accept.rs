@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::desk::{Desk, Plan};
-use crate::{https, tcp};
+use crate::{grpc, https, tcp};
 
 /// How long the log is spared after it was told that connections cannot be accepted.
 const TOLD: Duration = Duration::from_secs(10);
@@ -109,6 +109,7 @@ where
     }
     match desk.key.transport {
         Transport::Https => https::serve(desk, accepted, stop).await,
+        Transport::Grpc => grpc::serve(desk, accepted, stop).await,
         _ => tcp::serve(desk, accepted, stop).await,
     }
 }

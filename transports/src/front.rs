@@ -93,7 +93,7 @@ impl Fronts {
 
     /// The transports that can be served.
     pub const TRANSPORTS: &'static [Transport] =
-        &[Transport::Udp, Transport::Tls, Transport::Https, Transport::Quic];
+        &[Transport::Udp, Transport::Tls, Transport::Https, Transport::Grpc, Transport::Quic];
 
     /// Opens the sockets of the listeners that are not running yet, or run with another number of sockets. All else that a
     /// specification says changes under the connections that are open.

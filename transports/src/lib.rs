@@ -6,6 +6,7 @@ mod desk;
 mod endpoint;
 mod framing;
 pub mod front;
+mod grpc;
 mod guard;
 mod http;
 mod http1;
