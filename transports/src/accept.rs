@@ -1,19 +1,23 @@
 //! Accepting connections: limits, PROXY headers and TLS handshakes, the same for all transports on TCP.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Session, Stage, Stop, Transport};
-use rustls::ProtocolVersion;
-use tokio::io::{AsyncRead, AsyncWrite};
+use engine::{Session, Stage, Stop, Stopper, Transport};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::desk::{Desk, Plan};
-use crate::{grpc, https, tcp};
+use crate::inlet::Inlet;
+use crate::limits::{Count, Room, Taken};
+use crate::seats::Seat;
+use crate::{grpc, handshake, https, proxy, tcp};
 
 /// How long the log is spared after it was told that connections cannot be accepted.
 const TOLD: Duration = Duration::from_secs(10);
@@ -23,6 +27,7 @@ pub(crate) struct Accepted<S> {
     pub(crate) stream: S,
     /// The client, as a trusted proxy names it; else the other end.
     pub(crate) peer: SocketAddr,
+    /// The address that the client asked, as a trusted proxy names it; else this end.
     pub(crate) local: SocketAddr,
     /// What TLS has shown; none in clear text.
     pub(crate) session: Option<Arc<Session>>,
@@ -30,6 +35,8 @@ pub(crate) struct Accepted<S> {
     pub(crate) alpn: Option<Vec<u8>>,
     /// What the listener was configured by when the connection began.
     pub(crate) plan: Arc<Plan>,
+    /// The connection as others see it. Who serves it notes there when it is idle, and ends it when [`Seat::told`] resolves.
+    pub(crate) seat: Arc<Seat>,
 }
 
 /// Accepts until `stop` says to drain, then waits for the connections for as long as it allows.
@@ -45,12 +52,30 @@ pub(crate) async fn run(desk: Arc<Desk>, listener: TcpListener, mut stop: Stop) 
         };
         match accepted {
             Ok((stream, peer)) => {
+                let peer = canonical(peer);
+                let taken = tokio::select! {
+                    () = stop.reached(Stage::Draining) => break,
+                    taken = turn(&desk) => taken,
+                };
+                let plan = desk.plan();
+                let vouched = plan
+                    .spec
+                    .proxy
+                    .as_ref()
+                    .is_some_and(|spec| proxy::is_believed(spec, peer.ip()));
+                let here = (desk.id, taken);
+                let limits = &plan.spec.limits;
                 // Beyond the limits a connection is closed at once; the client may try again elsewhere.
-                let Some(room) = desk.limits.connection(peer.ip()) else { continue };
+                let Some(room) = desk.limits.enter(here, peer.ip(), limits, vouched) else {
+                    continue;
+                };
                 let (desk, stop) = (Arc::clone(&desk), stop.clone());
                 connections.spawn(async move {
-                    connection(&desk, stream, peer, stop).await;
-                    drop(room);
+                    if let Err(error) =
+                        connection(&desk, stream, (peer, room, vouched), plan, stop).await
+                    {
+                        log::debug!("connection of {peer}: {error}");
+                    }
                 });
             }
             Err(error) => {
@@ -70,32 +95,102 @@ pub(crate) async fn run(desk: Arc<Desk>, listener: TcpListener, mut stop: Stop) 
     }
 }
 
-/// Sees one connection through.
-async fn connection(desk: &Desk, stream: TcpStream, peer: SocketAddr, stop: Stop) {
-    if let Err(error) = begin(desk, stream, peer, stop).await {
-        log::debug!("connection of {peer}: {error}");
+/// Waits until a connection may be served. Those behind it wait in the kernel's queue, as CoreDNS has it.
+async fn turn(desk: &Desk) -> Taken {
+    match desk.peek().served(desk.key.transport) {
+        Some(most) => Count::one_of(&desk.here, most).await,
+        None => Count::one(&desk.here),
     }
 }
 
-/// Makes the handshake, if there is to be one, and serves.
-async fn begin(desk: &Desk, stream: TcpStream, peer: SocketAddr, stop: Stop) -> io::Result<()> {
+/// Sees one connection through.
+async fn connection(
+    desk: &Desk,
+    stream: TcpStream,
+    (peer, mut room, vouched): (SocketAddr, Room, bool),
+    plan: Arc<Plan>,
+    mut stop: Stop,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let local = canonical(stream.local_addr()?);
-    let (peer, plan) = (canonical(peer), desk.plan());
+    let ends = Ends { peer, local: canonical(stream.local_addr()?) };
+    let seat = Arc::clone(room.seat());
+    let met = tokio::select! {
+        () = stop.reached(Stage::Draining) => return Ok(()),
+        why = seat.told() => {
+            desk.limits.closed.count(why);
+            return Ok(());
+        }
+        // In a box, which is gone when the connection is idle.
+        met = Box::pin(meet(desk, &plan, stream, ends, (&mut room, vouched))) => met?,
+    };
+    let Some(met) = met else { return Ok(()) };
+    room.greeted();
+    let Met { line, ends: Ends { peer, local }, session } = met;
+    match line {
+        Line::Clear(stream) => {
+            let (session, alpn) = (None, None);
+            serve(desk, Accepted { stream, peer, local, session, alpn, plan, seat }, stop).await
+        }
+        Line::Tls(stream) => {
+            let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+            let stream = *stream;
+            serve(desk, Accepted { stream, peer, local, session, alpn, plan, seat }, stop).await
+        }
+    }
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// What a connection is read from and written to.
+enum Line {
+    Clear(Inlet),
+    Tls(Box<TlsStream<Inlet>>),
+}
+
+/// A connection that has begun.
+struct Met {
+    line: Line,
+    ends: Ends,
+    session: Option<Arc<Session>>,
+}
+
+/// Reads the PROXY header and makes the handshake, where there is to be one; none if the client may not stay.
+async fn meet(
+    desk: &Desk,
+    plan: &Plan,
+    mut stream: TcpStream,
+    mut ends: Ends,
+    (room, vouched): (&mut Room, bool),
+) -> io::Result<Option<Met>> {
+    let mut ahead = Box::default();
+    if let Some(spec) = &plan.spec.proxy {
+        let header = proxy::stream(spec, &mut stream, ends).await;
+        let header = header.inspect_err(|_| desk.limits.closed.proxy.increment(1))?;
+        (ends, ahead) = (header.ends, header.ahead);
+        if vouched && !room.claim(ends.peer.ip(), &plan.spec.limits) {
+            return Ok(None);
+        }
+    }
+    let mut inlet = Inlet::new(stream, ahead);
     let tls = plan.tls.clone().filter(|_| desk.key.transport != Transport::Udp);
     let Some(config) = tls else {
-        let accepted = Accepted { stream, peer, local, session: None, alpn: None, plan };
-        return serve(desk, accepted, stop).await;
+        inlet.open();
+        return Ok(Some(Met { line: Line::Clear(inlet), ends, session: None }));
     };
-    let handshake = TlsAcceptor::from(config).accept(stream);
-    let stream = timeout(plan.spec.limits.handshake(), handshake).await??;
-    let session = Arc::new(facts(stream.get_ref().1));
-    if desk.door().is_some_and(|door| !door.connection(&session)) {
-        return Ok(());
+    let limit = plan.spec.limits.handshake();
+    let mut stream = handshake::shake(config, inlet, limit, &desk.limits.closed).await?;
+    let session = Arc::new(handshake::facts(stream.get_ref().1));
+    if !desk.admit(room.seat(), &session) {
+        desk.limits.closed.revoked.increment(1);
+        timeout(plan.timeouts.write, stream.shutdown()).await??;
+        return Ok(None);
     }
-    let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
-    let accepted = Accepted { stream, peer, local, session: Some(session), alpn, plan };
-    serve(desk, accepted, stop).await
+    Ok(Some(Met { line: Line::Tls(Box::new(stream)), ends, session: Some(session) }))
 }
 
 /// Serves a connection by its listener's transport.
@@ -107,34 +202,38 @@ where
     if accepted.alpn.as_deref() == Some(b"acme-tls/1") {
         return Ok(());
     }
+    let seat = Arc::clone(&accepted.seat);
     match desk.key.transport {
-        Transport::Https => https::serve(desk, accepted, stop).await,
-        Transport::Grpc => grpc::serve(desk, accepted, stop).await,
+        Transport::Https => {
+            until_told(desk, &seat, stop, |stop| https::serve(desk, accepted, stop)).await
+        }
+        Transport::Grpc => {
+            until_told(desk, &seat, stop, |stop| grpc::serve(desk, accepted, stop)).await
+        }
         _ => tcp::serve(desk, accepted, stop).await,
     }
 }
 
-/// What the handshake has shown.
-pub(crate) fn facts(tls: &rustls::ServerConnection) -> Session {
-    Session {
-        name: tls.server_name().map(|name| name.trim_end_matches('.').to_ascii_lowercase().into()),
-        certificates: tls
-            .peer_certificates()
-            .unwrap_or_default()
-            .iter()
-            .map(|one| one.as_ref().into())
-            .collect(),
-        version: match tls.protocol_version() {
-            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
-            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            _ => "",
-        },
-        cipher: tls
-            .negotiated_cipher_suite()
-            .and_then(|suite| suite.suite().as_str())
-            .unwrap_or_default(),
-        ..Session::default()
+/// Serves a connection whose transport has no other end than a drained one: it drains when its listener does, and when it
+/// alone is told to end.
+async fn until_told<F>(
+    desk: &Desk,
+    seat: &Seat,
+    mut stop: Stop,
+    serve: impl FnOnce(Stop) -> F,
+) -> io::Result<()>
+where
+    F: Future<Output = io::Result<()>>,
+{
+    let own = Stopper::new(stop.grace);
+    let mut served = pin!(serve(own.stop()));
+    tokio::select! {
+        served = &mut served => return served,
+        () = stop.reached(Stage::Draining) => {}
+        why = seat.told() => desk.limits.closed.count(why),
     }
+    own.reach(Stage::Draining);
+    served.await
 }
 
 /// The address without the IPv6 form of an IPv4 one.

@@ -27,7 +27,8 @@ pub(crate) use terms::Terms;
 
 use crate::accept::canonical;
 use crate::desk::Desk;
-use crate::{limits, quic};
+use crate::limits::Room;
+use crate::quic;
 
 /// From how many handshakes under way on clients have to prove their address.
 const LOAD: usize = 64;
@@ -153,7 +154,7 @@ pub(crate) async fn run(
 struct Begun {
     connecting: Connecting,
     under_way: Place,
-    room: limits::Connection,
+    room: Room,
 }
 
 impl House {
@@ -214,7 +215,7 @@ impl House {
             }
             return None;
         }
-        let room = self.desk.limits.connection(incoming.remote_address().ip());
+        let room = self.desk.enter(incoming.remote_address().ip());
         let Some(room) = room.filter(|_| under_way < HANDSHAKES) else {
             self.results.refused.increment(1);
             incoming.refuse();
@@ -264,6 +265,7 @@ async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
             return;
         }
     };
+    room.greeted();
     let session = Arc::new(facts(&connection, done.is_some()));
     let handshake = done.map(|done| Handshake { done, deadline, _under_way: under_way });
     if handshake.is_none() {

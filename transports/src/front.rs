@@ -163,6 +163,7 @@ impl Fronts {
                 old.stopper.reach(Stage::Draining);
             }
         }
+        self.running.values().for_each(|running| running.desk.configured());
     }
 
     /// Drains the listeners that are not among `groups`.
@@ -186,6 +187,8 @@ impl Fronts {
         let named = (ready.id, ready.key);
         let desk = Desk::new(gateway, named, limits, ready.spec, ready.certs.as_ref());
         let mut tasks = Vec::new();
+        let watch = Arc::clone(&desk).watch(stopper.stop());
+        tasks.push(self.workers.handle(0).spawn(watch));
         for (at, socket) in sockets.udp.into_iter().enumerate() {
             let (desk, stop) = (Arc::clone(&desk), stopper.stop());
             if is_quic(desk.key.transport) {
@@ -199,8 +202,7 @@ impl Fronts {
                 continue;
             }
             tasks.push(self.workers.handle(at).spawn(async move {
-                match Udp::new(socket, Arc::clone(&desk.gateway), desk.id, Arc::clone(&desk.limits))
-                {
+                match Udp::new(socket, desk) {
                     Ok(udp) => udp.run(stop).await,
                     Err(error) => log::error!("serving UDP: {error}"),
                 }

@@ -21,7 +21,7 @@ pub(crate) async fn serve<S>(desk: &Desk, accepted: Accepted<S>, stop: Stop) -> 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Accepted { mut stream, peer, local, session, alpn, plan } = accepted;
+    let Accepted { mut stream, peer, local, session, alpn, plan, .. } = accepted;
     let (timeouts, mut ahead) = (plan.timeouts, Vec::new());
     let is_h2 = match alpn.as_deref() {
         Some(alpn) => alpn == b"h2",

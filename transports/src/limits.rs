@@ -1,19 +1,29 @@
 //! How much one client, and all of them, may take.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
-use engine::metrics::{Counter, counter};
+use engine::metrics::{Counter, Gauge, counter, describe, gauge};
+use engine::{LimitSpec, ListenerId};
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::Notify;
 
-/// The bounds of the front-ends.
+use crate::seats::{Client, Held, Leave, Seat, Seats, clock};
+
+/// The bounds of the front-ends, which hold for the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Open TCP connections over all listeners.
+    /// Open connections over all listeners, those of QUIC included.
     pub connections: usize,
-    /// Open TCP connections of one address (one /64 for IPv6).
+    /// Open connections of one client (an IPv4 address, or the /64 of an IPv6 one).
     pub connections_per_client: usize,
+    /// Connections that have not yet shown a PROXY header or ended their handshake.
+    pub handshakes: usize,
+    /// The same of one client.
+    pub handshakes_per_client: usize,
     /// Queries of one connection that are answered at the same time.
     pub pipeline: usize,
     /// Queries of one UDP socket that wait for an answer at the same time.
@@ -22,8 +32,151 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { connections: 10_000, connections_per_client: 1_000, pipeline: 128, waiting: 10_000 }
+        Self {
+            connections: 10_000,
+            connections_per_client: 1_000,
+            handshakes: 2_000,
+            handshakes_per_client: 250,
+            pipeline: 128,
+            waiting: 10_000,
+        }
     }
+}
+
+impl Bounds {
+    /// The same with no more connections than the process may have files open, less what it needs besides: for upstreams,
+    /// clusters, listeners and files. With it a warning, if connections had to be taken away.
+    #[must_use]
+    pub fn within_descriptors(self) -> (Self, Option<String>) {
+        let soft = getrlimit(Resource::Nofile).current;
+        let soft = soft.map_or(usize::MAX, |soft| usize::try_from(soft).unwrap_or(usize::MAX));
+        self.within(soft)
+    }
+
+    /// The same for a limit.
+    fn within(self, soft: usize) -> (Self, Option<String>) {
+        let reserve = (soft / 4).clamp(32, 4096);
+        let room = soft.saturating_sub(reserve).max(1);
+        if room >= self.connections {
+            return (self, None);
+        }
+        let warning = format!(
+            "limits.tcp_connections is {}, but the process may have {soft} files open: {room} connections are allowed, {reserve} \
+             descriptors are left for upstreams and files (raise LimitNOFILE or `ulimit -n`)",
+            self.connections
+        );
+        (Self { connections: room, ..self }, Some(warning))
+    }
+}
+
+/// What one listener has open.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    open: AtomicUsize,
+    /// Told whenever a connection has ended.
+    ended: Notify,
+}
+
+impl Count {
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// One more.
+    pub(crate) fn one(this: &Arc<Self>) -> Taken {
+        this.open.fetch_add(1, Ordering::AcqRel);
+        Taken(Arc::clone(this))
+    }
+
+    /// One more, as soon as fewer than `most` are open.
+    pub(crate) async fn one_of(this: &Arc<Self>, most: usize) -> Taken {
+        loop {
+            let mut ended = pin!(this.ended.notified());
+            // From here on no end is missed.
+            ended.as_mut().enable();
+            if take(&this.open, most) {
+                return Taken(Arc::clone(this));
+            }
+            ended.await;
+        }
+    }
+}
+
+/// Why there is no room for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Full {
+    /// The process has as many as it may, and none is idle.
+    Total,
+    /// The client has as many as it may.
+    Client,
+    /// The listener has as many as it may.
+    Listener,
+    /// The client has as many at the listener as it may.
+    ListenerClient,
+    /// Too many are beginning.
+    Handshakes,
+    /// Too many of the client are beginning.
+    HandshakesClient,
+}
+
+/// Counters of connections that were not let in.
+#[derive(Debug)]
+struct Refused {
+    total: Counter,
+    client: Counter,
+    listener: Counter,
+    listener_client: Counter,
+    handshakes: Counter,
+    handshakes_client: Counter,
+}
+
+/// Counters of connections that were closed for a reason.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    /// No good PROXY header came, or none in time.
+    pub(crate) proxy: Counter,
+    /// The TLS handshake failed.
+    pub(crate) handshake: Counter,
+    /// The TLS handshake took too long.
+    pub(crate) handshake_timeout: Counter,
+    /// No whole query came in time.
+    pub(crate) idle: Counter,
+    /// The client did not take its answers.
+    pub(crate) write: Counter,
+    /// What came was no DNS, or no TLS.
+    pub(crate) garbage: Counter,
+    /// It was idle, and its place was wanted.
+    crowded: Counter,
+    /// Who asks may no longer.
+    pub(crate) revoked: Counter,
+    /// It was as old as a connection may get.
+    old: Counter,
+}
+
+impl Closed {
+    /// Counts a connection that was told to end.
+    pub(crate) fn count(&self, why: Leave) {
+        let counter = match why {
+            Leave::Crowded => &self.crowded,
+            Leave::Revoked => &self.revoked,
+            Leave::Old => &self.old,
+        };
+        counter.increment(1);
+    }
+}
+
+/// Counters of queries that came too fast.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    /// Dropped, over UDP.
+    pub(crate) dropped: Counter,
+    /// Sent to TCP, over UDP.
+    pub(crate) truncated: Counter,
+    /// Read later, on streams.
+    pub(crate) delayed: Counter,
+    /// Refused, such as by HTTP's 429.
+    pub(crate) refused: Counter,
 }
 
 /// Counts connections against [`Bounds`].
@@ -32,9 +185,18 @@ pub struct Limits {
     /// The bounds.
     pub bounds: Bounds,
     open: AtomicUsize,
-    clients: Mutex<HashMap<IpAddr, usize>>,
-    refused_total: Counter,
-    refused_client: Counter,
+    greeting: AtomicUsize,
+    seats: Seats,
+    /// When room was last made, so that a full house does not spend its time on looking for it.
+    relieved: AtomicU64,
+    refused: Refused,
+    pub(crate) closed: Closed,
+    pub(crate) limited: Limited,
+    open_gauge: Gauge,
+    /// Datagrams dropped for their PROXY header.
+    bad_headers: Counter,
+    /// When the log was last told of one.
+    told: AtomicU64,
     /// Queries dropped because too many wait.
     pub(crate) waiting_full: Counter,
 }
@@ -42,67 +204,237 @@ pub struct Limits {
 impl Limits {
     /// Nothing open yet.
     pub fn new(bounds: Bounds) -> Arc<Self> {
+        describe("causeway_connections_refused_total", "Connections that were not let in.");
+        describe("causeway_connections_closed_total", "Connections closed for a reason.");
+        describe("causeway_connections_open", "Connections that are open.");
+        describe(
+            "causeway_queries_limited_total",
+            "Queries that came faster than `limits` allows.",
+        );
+        describe(
+            "causeway_proxy_datagrams_dropped_total",
+            "Datagrams dropped for their PROXY header.",
+        );
         let refused = |reason| counter("causeway_connections_refused_total", &[("reason", reason)]);
+        let closed = |reason| counter("causeway_connections_closed_total", &[("reason", reason)]);
+        let limited = |reason| counter("causeway_queries_limited_total", &[("reason", reason)]);
         Arc::new(Self {
             bounds,
             open: AtomicUsize::new(0),
-            clients: Mutex::default(),
-            refused_total: refused("total"),
-            refused_client: refused("client"),
+            greeting: AtomicUsize::new(0),
+            seats: Seats::default(),
+            relieved: AtomicU64::new(0),
+            refused: Refused {
+                total: refused("total"),
+                client: refused("client"),
+                listener: refused("listener"),
+                listener_client: refused("listener_client"),
+                handshakes: refused("handshakes"),
+                handshakes_client: refused("handshakes_client"),
+            },
+            closed: Closed {
+                proxy: closed("proxy"),
+                handshake: closed("handshake"),
+                handshake_timeout: closed("handshake_timeout"),
+                idle: closed("idle"),
+                write: closed("write"),
+                garbage: closed("garbage"),
+                crowded: closed("crowded"),
+                revoked: closed("revoked"),
+                old: closed("old"),
+            },
+            limited: Limited {
+                dropped: limited("dropped"),
+                truncated: limited("truncated"),
+                delayed: limited("delayed"),
+                refused: limited("refused"),
+            },
+            open_gauge: gauge("causeway_connections_open", &[]),
+            bad_headers: counter("causeway_proxy_datagrams_dropped_total", &[]),
+            told: AtomicU64::new(0),
             waiting_full: counter("causeway_udp_queries_dropped_total", &[]),
         })
-    }
-
-    /// Room for one more connection of `peer`; none, and counted, if there is not.
-    pub(crate) fn connection(self: &Arc<Self>, peer: IpAddr) -> Option<Connection> {
-        if self.open.fetch_add(1, Ordering::Relaxed) >= self.bounds.connections {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            self.refused_total.increment(1);
-            return None;
-        }
-        let client = client(peer);
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = clients.entry(client).or_default();
-        if *count >= self.bounds.connections_per_client {
-            drop(clients);
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            self.refused_client.increment(1);
-            return None;
-        }
-        *count += 1;
-        Some(Connection { limits: Arc::clone(self), client })
     }
 
     /// How many connections are open.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
+
+    /// All connections.
+    pub(crate) fn seats(&self) -> &Seats {
+        &self.seats
+    }
+
+    /// Room for one more connection; none, and counted, if there is not. `vouched` is for the connections of a proxy: who the
+    /// client is, [`Room::claim`] says later.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        (id, here): (ListenerId, Taken),
+        peer: IpAddr,
+        spec: &LimitSpec,
+        vouched: bool,
+    ) -> Option<Room> {
+        self.try_enter((id, here), peer, spec, vouched).map_err(|full| self.count(full)).ok()
+    }
+
+    /// Room for one more connection.
+    fn try_enter(
+        self: &Arc<Self>,
+        (id, here): (ListenerId, Taken),
+        peer: IpAddr,
+        spec: &LimitSpec,
+        vouched: bool,
+    ) -> Result<Room, Full> {
+        if spec.connections.is_some_and(|most| here.0.open() > most) {
+            return Err(Full::Listener);
+        }
+        if !take(&self.open, self.bounds.connections)
+            && !(self.relieve(false) && take(&self.open, self.bounds.connections))
+        {
+            return Err(Full::Total);
+        }
+        self.open_gauge.increment(1);
+        let beginning = take(&self.greeting, self.bounds.handshakes)
+            || self.relieve(true) && take(&self.greeting, self.bounds.handshakes);
+        let client = Client::from(peer);
+        let seat = match beginning {
+            false => Err(Full::Handshakes),
+            true => self.seats.add(client, id, |held| self.may(held, spec, vouched)),
+        };
+        let seat = seat.inspect_err(|_| {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            self.open_gauge.decrement(1);
+            if beginning {
+                self.greeting.fetch_sub(1, Ordering::Relaxed);
+            }
+        })?;
+        Ok(Room { limits: Arc::clone(self), _here: here, seat, client })
+    }
+
+    /// Whether a client that has so much may have one more.
+    fn may(&self, held: Held, spec: &LimitSpec, vouched: bool) -> Result<(), Full> {
+        let here = spec.connections_per_client.unwrap_or(usize::MAX);
+        match () {
+            () if vouched => Ok(()),
+            () if held.all >= self.bounds.connections_per_client => Err(Full::Client),
+            () if held.here >= here => Err(Full::ListenerClient),
+            () if held.greeting >= self.bounds.handshakes_per_client => Err(Full::HandshakesClient),
+            () => Ok(()),
+        }
+    }
+
+    /// Tells one connection in a hundred to make room, at most once in 10 ms; whether any did.
+    fn relieve(&self, greeting: bool) -> bool {
+        let (now, last) = (clock(Instant::now()), self.relieved.load(Ordering::Relaxed));
+        let due = now >= last + 10 || last == 0;
+        let mine =
+            self.relieved.compare_exchange(last, now.max(1), Ordering::AcqRel, Ordering::Relaxed);
+        if !due || mine.is_err() {
+            return false;
+        }
+        let of = if greeting { self.bounds.handshakes } else { self.bounds.connections };
+        let dismiss = |seat: &Seat| {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            self.begun(seat);
+        };
+        self.seats.relieve((of / 100).max(1), greeting, dismiss) > 0
+    }
+
+    /// Counts a datagram whose PROXY header is wrong, and says so, once in ten seconds.
+    pub(crate) fn bad_header(&self, from: SocketAddr, why: &str) {
+        self.bad_headers.increment(1);
+        let (now, last) = (clock(Instant::now()), self.told.load(Ordering::Relaxed));
+        if (last == 0 || now >= last + 10_000)
+            && self
+                .told
+                .compare_exchange(last, now.max(1), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            log::warn!("dropping invalid Proxy Protocol packet from {from}: {why}");
+        }
+    }
+
+    /// Counts a connection no longer among those that begin.
+    fn begun(&self, seat: &Seat) {
+        if seat.begun() {
+            self.greeting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a connection that was not let in.
+    fn count(&self, full: Full) {
+        let counter = match full {
+            Full::Total => &self.refused.total,
+            Full::Client => &self.refused.client,
+            Full::Listener => &self.refused.listener,
+            Full::ListenerClient => &self.refused.listener_client,
+            Full::Handshakes => &self.refused.handshakes,
+            Full::HandshakesClient => &self.refused.handshakes_client,
+        };
+        counter.increment(1);
+    }
 }
 
-/// What counts as one client: an IPv4 address, or the /64 of an IPv6 one.
-fn client(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V4(addr) => addr.into(),
-        IpAddr::V6(addr) => std::net::Ipv6Addr::from_bits(addr.to_bits() >> 64 << 64).into(),
+/// Adds one unless there are `most`.
+fn take(count: &AtomicUsize, most: usize) -> bool {
+    count
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < most).then_some(open + 1))
+        .is_ok()
+}
+
+/// One of a listener's connections, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Taken(Arc<Count>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_waiters();
     }
 }
 
 /// Room for one connection, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Room {
     limits: Arc<Limits>,
-    client: IpAddr,
+    _here: Taken,
+    seat: Arc<Seat>,
+    client: Client,
 }
 
-impl Drop for Connection {
+impl Room {
+    /// The connection as others see it.
+    pub(crate) fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    /// Gives the room to the client that a proxy speaks for; false, and counted, if that one has as much as it may.
+    pub(crate) fn claim(&mut self, peer: IpAddr, spec: &LimitSpec) -> bool {
+        let (new, limits) = (Client::from(peer), &self.limits);
+        let renamed =
+            limits.seats.rename(&self.seat, self.client, new, |held| limits.may(held, spec, false));
+        match renamed {
+            Ok(()) => self.client = new,
+            Err(full) => limits.count(full),
+        }
+        renamed.is_ok()
+    }
+
+    /// Notes that the connection has begun: PROXY header and handshake are done.
+    pub(crate) fn greeted(&self) {
+        self.seat.serve();
+        self.limits.begun(&self.seat);
+    }
+}
+
+impl Drop for Room {
     fn drop(&mut self) {
-        self.limits.open.fetch_sub(1, Ordering::Relaxed);
-        let mut clients = self.limits.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = clients.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                clients.remove(&self.client);
-            }
+        self.limits.seats.remove(self.client, &self.seat);
+        self.limits.begun(&self.seat);
+        self.limits.open_gauge.decrement(1);
+        if self.seat.dismiss() {
+            self.limits.open.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -3,27 +3,40 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Exchange, Live, Served, Stage, Stop, Transport};
+use engine::{Exchange, Live, Served, Session, Stage, Stop, Timeouts, Transport};
+use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, sleep_until, timeout};
 
 use crate::accept::Accepted;
-use crate::desk::Desk;
+use crate::desk::{Desk, Plan};
 use crate::framing::{Inbox, frame};
+use crate::pool;
+use crate::seats::{Leave, Seat};
 
 /// The shortest message (RFC 1035 §4.1.1), in octets.
 const HEADER: usize = 12;
 
-/// How much is answered before it is written, in octets.
-const WRITE: usize = 64 << 10;
+/// How much is answered before it is written: a TLS record (RFC 8446 §5.1), in octets.
+const WRITE: usize = 16 << 10;
 
-/// What an idle connection's buffer may keep, in octets.
-const KEEP: usize = 4096;
+/// How long a client that still sends is listened to after the end, lest it lose answers that are on their way.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What all queries of a connection have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) transport: Transport,
+    pub(crate) session: Option<Arc<Session>>,
+}
 
 /// Serves one connection.
 pub(crate) async fn serve<S>(
@@ -34,168 +47,338 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let timeouts = accepted.plan.timeouts;
-    let max_queries = accepted.plan.spec.max_queries.unwrap_or(0);
-    let pipeline = desk.limits.bounds.pipeline;
     let mut talk = Talk {
         desk,
-        // Exchanges know TCP from UDP; all else of a listener is told by its number.
-        transport: if desk.key.transport == Transport::Udp {
-            Transport::Tcp
-        } else {
-            Transport::Tls
-        },
+        timeouts: accepted.plan.timeouts,
+        max_queries: accepted.plan.spec.max_queries.unwrap_or(0),
         about: About {
             peer: accepted.peer,
             local: accepted.local,
+            // Exchanges know TCP from TLS; all else of a listener is told by its number.
+            transport: match desk.key.transport {
+                Transport::Udp => Transport::Tcp,
+                other => other,
+            },
             session: accepted.session.take(),
         },
-        keepalive: timeouts.idle,
-        spare: Vec::new(),
+        plan: accepted.plan,
+        seat: accepted.seat,
+        inbox: Inbox::default(),
+        out: Vec::new(),
         waiting: FuturesUnordered::new(),
         queries: 0,
+        last: None,
+        taking: true,
     };
     let mut stream = accepted.stream;
-    let (mut inbox, mut out) = (Inbox::default(), Vec::new());
-    // Whether more is read, and whether what was read is still taken.
-    let (mut reading, mut taking) = (true, true);
-    // The time counts from the last whole message, not from the last octet (RFC 7766 §6.2.3).
-    let mut deadline = tokio::time::Instant::now() + timeouts.read;
-    loop {
-        let full = talk.waiting.len() >= pipeline;
-        if !reading && talk.waiting.is_empty() {
-            break;
-        }
-        tokio::select! {
-            biased;
-            Some((x, message)) = talk.waiting.next() => {
-                out.extend_from_slice(&message);
-                talk.spare.extend(Some(x).filter(|_| talk.spare.is_empty()));
-                // Others may have come to their end at the same time: one write for all.
-                while out.len() < WRITE
-                    && let Some(Some((_, message))) = futures::FutureExt::now_or_never(talk.waiting.next())
-                {
-                    out.extend_from_slice(&message);
-                }
-            }
-            () = stop.reached(Stage::Draining), if reading => reading = false,
-            got = stream.read_buf(inbox.space()), if reading && !full => match got {
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
-                // A half-close ends the questions, not the answers.
-                got => if got? == 0 { reading = false },
-            },
-            () = tokio::time::sleep_until(deadline), if talk.waiting.is_empty() => break,
-        }
-        let mut told = !out.is_empty();
-        while taking && talk.waiting.len() < pipeline {
-            let Some(message) = inbox.message() else { break };
-            if message.len() < HEADER {
-                // No header, so nothing to reply to: whoever sends this does not speak DNS.
-                (reading, taking) = (false, false);
-                break;
-            }
-            told = true;
-            let streaming = talk.message(message, &mut out);
-            if let Some(mut x) = streaming {
-                while frame(&mut out, |out| x.more(65535, out)) {
-                    if out.len() >= WRITE {
-                        write(&mut stream, timeouts.write, &mut out).await?;
-                    }
-                }
-                talk.spare.push(x);
-            }
-            if out.len() >= WRITE {
-                write(&mut stream, timeouts.write, &mut out).await?;
-            }
-            if max_queries > 0 && talk.queries >= max_queries {
-                (reading, taking) = (false, false);
-            }
-        }
-        if !out.is_empty() {
-            write(&mut stream, timeouts.write, &mut out).await?;
-        }
-        if told {
-            deadline = tokio::time::Instant::now() + timeouts.idle;
-        }
+    let end = talk.run(&mut stream, &mut stop).await?;
+    let closed = &desk.limits.closed;
+    match end {
+        End::Gone => return Ok(()),
+        End::Done => {}
+        End::Idle => closed.idle.increment(1),
+        End::Garbage => closed.garbage.increment(1),
+        End::Told(why) => closed.count(why),
     }
+    let is_asking = talk.last.is_some_and(|last| last.elapsed() < LINGER);
+    drop(talk);
     // TLS says that nothing follows (RFC 8446 §6.1); a client that is gone need not hear it.
-    timeout(timeouts.write, stream.shutdown()).await.unwrap_or(Ok(()))
-}
-
-/// Writes `out` and empties it; a client that does not read loses its connection.
-async fn write<S>(stream: &mut S, limit: Duration, out: &mut Vec<u8>) -> io::Result<()>
-where
-    S: AsyncWrite + Unpin,
-{
-    let all = async {
-        stream.write_all(out).await?;
-        stream.flush().await
-    };
-    timeout(limit, all).await.map_err(|_| io::ErrorKind::TimedOut)??;
-    out.clear();
-    if out.capacity() > WRITE {
-        out.shrink_to(KEEP);
+    timeout(LINGER, stream.shutdown()).await.unwrap_or(Ok(()))?;
+    if is_asking && matches!(end, End::Done | End::Told(Leave::Old)) {
+        linger(&mut stream).await;
     }
     Ok(())
+}
+
+/// Reads what a client still sends until it has seen the end, for a while: what is left unread when a socket is closed makes
+/// the kernel reset the connection, and the client lose what it has not read yet.
+async fn linger<S>(stream: &mut S)
+where
+    S: AsyncRead + Unpin,
+{
+    let mut buffer = pool::buffer();
+    let rest = async {
+        while let Ok(1..) = stream.read_buf(&mut buffer).await {
+            buffer.clear();
+        }
+    };
+    // Whether it has gone or not, it has had its time.
+    timeout(LINGER, rest).await.unwrap_or(());
+    pool::give_buffer(buffer);
+}
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The client has reset it.
+    Gone,
+    /// All is answered: the client has sent its last, or the listener stops.
+    Done,
+    /// No whole query came in time.
+    Idle,
+    /// What came is no DNS.
+    Garbage,
+    /// It was told to end.
+    Told(Leave),
 }
 
 /// An exchange that waits, to become its framed reply.
 type Later = Pin<Box<dyn Future<Output = (Box<Exchange>, Vec<u8>)> + Send>>;
 
-/// What all queries of a connection have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct About {
-    pub(crate) peer: std::net::SocketAddr,
-    pub(crate) local: std::net::SocketAddr,
-    pub(crate) session: Option<Arc<engine::Session>>,
-}
-
 /// One connection's state.
 struct Talk<'a> {
     desk: &'a Desk,
-    transport: Transport,
+    plan: Arc<Plan>,
+    timeouts: Timeouts,
+    /// How many queries it may bring; 0 for no limit.
+    max_queries: usize,
     about: About,
-    keepalive: Duration,
-    /// Exchanges for the queries to come.
-    #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into futures")]
-    spare: Vec<Box<Exchange>>,
+    seat: Arc<Seat>,
+    inbox: Inbox,
+    out: Vec<u8>,
     waiting: FuturesUnordered<Later>,
     queries: usize,
+    /// When the last query came.
+    last: Option<Instant>,
+    /// Whether what was read is still taken.
+    taking: bool,
 }
 
 impl Talk<'_> {
-    /// Serves one message: appends the framed reply, or lets it wait. An exchange that has more messages to give is
-    /// given back.
-    fn message(&mut self, message: &[u8], out: &mut Vec<u8>) -> Option<Box<Exchange>> {
-        self.queries += 1;
-        let new = || {
-            let mut x = Exchange::new(self.desk.id, self.transport, self.about.local);
-            x.query.peer = self.about.peer;
-            x.query.keepalive = Some(self.keepalive);
-            x.query.session.clone_from(&self.about.session);
-            x
-        };
-        let mut x = self.spare.pop().unwrap_or_else(new);
-        x.query.wire.clear();
-        x.query.wire.extend_from_slice(message);
-        x.query.received = Instant::now();
-        match frame(out, |out| self.desk.gateway.serve(&mut x, out)) {
-            Served::Now if x.is_streaming() => return Some(x),
-            Served::Now => self.spare.push(x),
-            Served::Later(live) => self.waiting.push(Box::pin(finish(x, live))),
+    /// Answers until there is a reason to end.
+    async fn run<S>(&mut self, stream: &mut S, stop: &mut Stop) -> io::Result<End>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let pipeline = self.desk.limits.bounds.pipeline;
+        let seat = Arc::clone(&self.seat);
+        let (mut draining, mut told) = (pin!(stop.reached(Stage::Draining)), pin!(seat.told()));
+        // The time counts from the last whole message, not from the last octet (RFC 7766 §6.2.3).
+        let mut deadline = tokio::time::Instant::now() + self.timeouts.read;
+        let mut timer = pin!(sleep_until(deadline));
+        // Set while the client has to wait, for it asks too fast.
+        let mut pause: Option<Pin<Box<Sleep>>> = None;
+        let (mut end, mut reading) = (End::Done, true);
+        seat.idle(Instant::now());
+        loop {
+            if !reading && self.waiting.is_empty() && pause.is_none() {
+                return Ok(end);
+            }
+            let full = self.waiting.len() >= pipeline;
+            tokio::select! {
+                biased;
+                Some(done) = self.waiting.next() => {
+                    self.finished(done, stream).await?;
+                    // Others may have come to their end at the same time: one write for all.
+                    while self.out.len() < WRITE
+                        && let Some(Some(done)) = self.waiting.next().now_or_never()
+                    {
+                        self.finished(done, stream).await?;
+                    }
+                }
+                why = &mut told, if !seat.is_leaving() => {
+                    end = End::Told(why);
+                    if why == Leave::Revoked {
+                        return Ok(end);
+                    }
+                    reading = false;
+                    self.leave(&mut pause);
+                }
+                () = &mut draining, if !seat.is_leaving() => {
+                    reading = false;
+                    self.leave(&mut pause);
+                    // What has come already is answered, with the request to go.
+                    drop(self.inbox.fill(stream).now_or_never());
+                }
+                got = self.inbox.fill(stream), if reading && !full && pause.is_none() => match got {
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                        return Ok(End::Gone);
+                    }
+                    // Not TLS, or not what was agreed on.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        self.desk.limits.closed.garbage.increment(1);
+                        return Err(error);
+                    }
+                    // Many do not say in TLS that they have sent their last.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => reading = false,
+                    // A half-close ends the questions, not the answers.
+                    got => if got? == 0 { reading = false },
+                },
+                () = async { if let Some(pause) = &mut pause { pause.await } }, if pause.is_some() => {
+                    pause = None;
+                }
+                () = &mut timer => {
+                    let now = tokio::time::Instant::now();
+                    if now >= deadline && self.waiting.is_empty() && pause.is_none() {
+                        return Ok(End::Idle);
+                    }
+                    timer.as_mut().reset(deadline.max(now + self.timeouts.idle.min(self.timeouts.read)));
+                }
+            }
+            let now = Instant::now();
+            let mut told = !self.out.is_empty();
+            if pause.is_none() && self.taking && self.inbox.has_message() {
+                let (took, wait) = self.take(stream, now).await?;
+                told |= took;
+                pause = wait.map(|wait| Box::pin(sleep(wait)));
+                if !self.taking {
+                    reading = false;
+                    // So many queries and no more are the client's, and not garbage.
+                    let is_done = self.max_queries > 0 && self.queries >= self.max_queries;
+                    end = if is_done { End::Done } else { End::Garbage };
+                }
+            }
+            if !self.out.is_empty() {
+                self.write(stream).await?;
+            }
+            self.inbox.rest();
+            if told {
+                deadline = tokio::time::Instant::now() + self.timeouts.idle;
+                if deadline < timer.deadline() {
+                    timer.as_mut().reset(deadline);
+                }
+            }
+            if self.waiting.is_empty() && pause.is_none() {
+                seat.idle(now);
+            } else {
+                seat.serve();
+            }
         }
-        None
+    }
+
+    /// Has answers tell the client to go (RFC 7828 §3.4); what waits for its rate no longer comes to its turn.
+    fn leave(&mut self, pause: &mut Option<Pin<Box<Sleep>>>) {
+        self.seat.leave();
+        self.taking &= pause.take().is_none();
+    }
+
+    /// Serves the whole messages that are there. Tells whether there was any, and how long the client has to wait before the
+    /// next is read, if it asks too fast.
+    async fn take<S>(
+        &mut self,
+        stream: &mut S,
+        now: Instant,
+    ) -> io::Result<(bool, Option<Duration>)>
+    where
+        S: AsyncWrite + Unpin,
+    {
+        let (mut took, mut wait) = (false, None);
+        let keepalive = if self.seat.is_leaving() { Duration::ZERO } else { self.timeouts.idle };
+        let mut spare = None;
+        while self.waiting.len() < self.desk.limits.bounds.pipeline && self.inbox.has_message() {
+            if let Err(time) = self.plan.pace(self.about.peer.ip(), now) {
+                self.desk.limits.limited.delayed.increment(1);
+                wait = Some(time);
+                break;
+            }
+            let Some(message) = self.inbox.message() else { break };
+            if message.len() < HEADER {
+                // No header, so nothing to reply to: whoever sends this does not speak DNS.
+                self.taking = false;
+                break;
+            }
+            took = true;
+            self.last = Some(now);
+            self.queries += 1;
+            let mut x = spare.take().unwrap_or_else(|| pool::exchange(self.desk, &self.about));
+            x.query.wire.clear();
+            x.query.wire.extend_from_slice(message);
+            x.query.received = now;
+            x.query.keepalive = Some(keepalive);
+            if self.out.capacity() == 0 {
+                self.out = pool::buffer();
+            }
+            match frame(&mut self.out, |out| self.desk.gateway.serve(&mut x, out)) {
+                Served::Now => {
+                    self.stream(&mut x, stream).await?;
+                    spare = Some(x);
+                }
+                Served::Later(live) => {
+                    self.waiting.push(Box::pin(finish(x, live, Arc::clone(&self.seat))));
+                }
+            }
+            if self.out.len() >= WRITE {
+                self.write(stream).await?;
+            }
+            if self.max_queries > 0 && self.queries >= self.max_queries {
+                self.taking = false;
+                break;
+            }
+        }
+        spare.into_iter().for_each(pool::give_exchange);
+        Ok((took, wait))
+    }
+
+    /// Takes the reply of an exchange that has waited.
+    async fn finished<S>(
+        &mut self,
+        (mut x, message): (Box<Exchange>, Vec<u8>),
+        stream: &mut S,
+    ) -> io::Result<()>
+    where
+        S: AsyncWrite + Unpin,
+    {
+        if self.out.capacity() == 0 {
+            self.out = pool::buffer();
+        }
+        self.out.extend_from_slice(&message);
+        self.stream(&mut x, stream).await?;
+        pool::give_exchange(x);
+        Ok(())
+    }
+
+    /// Adds the further messages of a reply that has several, and writes in between.
+    async fn stream<S>(&mut self, x: &mut Exchange, stream: &mut S) -> io::Result<()>
+    where
+        S: AsyncWrite + Unpin,
+    {
+        while x.is_streaming() {
+            frame(&mut self.out, |out| x.more(65535, out));
+            if self.out.len() >= WRITE {
+                self.write(stream).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is to be said; a client that does not read loses its connection.
+    async fn write<S>(&mut self, stream: &mut S) -> io::Result<()>
+    where
+        S: AsyncWrite + Unpin,
+    {
+        let (out, inbox) = (&self.out, &mut self.inbox);
+        let mut all = pin!(async {
+            stream.write_all(out).await?;
+            stream.flush().await
+        });
+        match futures::poll!(&mut all) {
+            std::task::Poll::Ready(written) => written?,
+            std::task::Poll::Pending => {
+                // This may take long, and others can use what is left over.
+                inbox.rest();
+                timeout(self.timeouts.write, all).await.unwrap_or_else(|_| {
+                    self.desk.limits.closed.write.increment(1);
+                    Err(io::ErrorKind::TimedOut.into())
+                })?;
+            }
+        }
+        pool::give_buffer(std::mem::take(&mut self.out));
+        Ok(())
     }
 }
 
 /// Sees an exchange through to its framed reply.
-async fn finish(mut x: Box<Exchange>, live: Arc<Live>) -> (Box<Exchange>, Vec<u8>) {
-    let mut message = Vec::new();
-    live.complete(&mut x, &mut message).await;
-    let mut out = Vec::with_capacity(message.len() + 2);
-    frame(&mut out, |out| out.extend_from_slice(&message));
-    while x.is_streaming() {
-        frame(&mut out, |out| x.more(65535, out));
+async fn finish(
+    mut x: Box<Exchange>,
+    live: Arc<Live>,
+    seat: Arc<Seat>,
+) -> (Box<Exchange>, Vec<u8>) {
+    let end = live.finish(&mut x).await;
+    if seat.is_leaving() {
+        x.query.keepalive = Some(Duration::ZERO);
     }
+    let mut out = Vec::new();
+    frame(&mut out, |out| live.settle(&mut x, end, 65535, out));
+    live.fork(&mut x);
     (x, out)
 }

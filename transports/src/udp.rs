@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use engine::{Exchange, Gateway, ListenerId, Live, Served, Stage, Stop, Transport};
+use engine::{Exchange, Live, Served, Stage, Stop, Transport};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use crate::limits::Limits;
+use crate::accept::{Ends, canonical};
+use crate::desk::{Desk, Plan};
+use crate::proxy;
 
 /// The room for what one receive gives: as much as receive offload may join.
 const RECEIVE: usize = 65536;
@@ -28,12 +30,10 @@ const POOL: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Udp {
     shared: Arc<Socket>,
-    gateway: Arc<Gateway>,
-    listener: ListenerId,
+    desk: Arc<Desk>,
     local: SocketAddr,
     /// Whether the socket is bound to all addresses.
     wildcard: bool,
-    limits: Arc<Limits>,
 }
 
 /// What exchanges that wait share with the loop.
@@ -42,6 +42,8 @@ struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     waiting: AtomicUsize,
+    /// The queries that came too fast.
+    slips: AtomicUsize,
     #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into tasks")]
     pool: Mutex<Vec<Box<Exchange>>>,
 }
@@ -62,28 +64,24 @@ struct Ready {
 
 impl Udp {
     /// Takes over a bound socket; to be called in the runtime that will run it.
-    pub(crate) fn new(
-        socket: std::net::UdpSocket,
-        gateway: Arc<Gateway>,
-        listener: ListenerId,
-        limits: Arc<Limits>,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(socket: std::net::UdpSocket, desk: Arc<Desk>) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let local = socket.local_addr()?;
         let shared = Socket {
             socket: UdpSocket::from_std(socket)?,
             state,
             waiting: AtomicUsize::new(0),
+            slips: AtomicUsize::new(0),
             pool: Mutex::default(),
         };
         let wildcard = local.ip().is_unspecified();
-        Ok(Self { shared: Arc::new(shared), gateway, listener, local, wildcard, limits })
+        Ok(Self { shared: Arc::new(shared), desk, local, wildcard })
     }
 
     /// Serves until `stop` says to drain; then answers what has come already.
     pub(crate) async fn run(self, mut stop: Stop) {
         let mut buffers = vec![0u8; RECEIVE * BATCH_SIZE];
-        let mut x = Exchange::new(self.listener, Transport::Udp, self.local);
+        let mut x = Exchange::new(self.desk.id, Transport::Udp, self.local);
         let mut out = Vec::with_capacity(16 << 10);
         let mut ready = Vec::with_capacity(BATCH_SIZE);
         let mut draining = false;
@@ -125,14 +123,14 @@ impl Udp {
                 std::array::from_fn(|_| chunks.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
             self.shared.state.recv(UdpSockRef::from(&self.shared.socket), &mut slices, &mut metas)
         })?;
-        let now = Instant::now();
+        let (now, plan) = (Instant::now(), self.desk.peek());
         out.clear();
         ready.clear();
         for (meta, buffer) in metas[..count].iter().zip(buffers.chunks(RECEIVE)) {
             // A source of datagrams without content or stride cannot be split, and asks nothing.
             let joined = buffer.get(..meta.len).unwrap_or_default();
             for datagram in joined.chunks(meta.stride.max(1)) {
-                self.datagram(datagram, meta, now, x, out, ready);
+                self.datagram(datagram, (meta, &plan, now), x, out, ready);
             }
         }
         Ok(())
@@ -142,38 +140,78 @@ impl Udp {
     fn datagram(
         &self,
         datagram: &[u8],
-        meta: &RecvMeta,
-        now: Instant,
+        (meta, plan, now): (&RecvMeta, &Plan, Instant),
         x: &mut Box<Exchange>,
         out: &mut Vec<u8>,
         ready: &mut Vec<Ready>,
     ) {
         // A socket of one address replies from it anyway.
         let path = Path { peer: meta.addr, asked: meta.dst_ip.filter(|_| self.wildcard) };
-        x.query.wire.clear();
-        x.query.wire.extend_from_slice(datagram);
-        x.query.peer = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
         let asked = meta.dst_ip.unwrap_or_else(|| self.local.ip());
-        x.query.local = SocketAddr::new(asked.to_canonical(), self.local.port());
-        x.query.received = now;
+        let mut ends = Ends {
+            peer: canonical(meta.addr),
+            local: SocketAddr::new(asked.to_canonical(), self.local.port()),
+        };
+        let mut query = datagram;
+        if let Some(spec) = &plan.spec.proxy {
+            match proxy::datagram(spec, plan.sessions.as_deref(), ends.peer, datagram, now) {
+                Ok(unwrapped) => {
+                    query = unwrapped.payload;
+                    ends = unwrapped.ends.unwrap_or(ends);
+                }
+                Err(why) => {
+                    self.desk.limits.bad_header(ends.peer, why);
+                    return;
+                }
+            }
+        }
         let start = out.len();
-        match self.gateway.serve(x, out) {
+        if plan.pace(ends.peer.ip(), now).is_err() {
+            self.slip(query, out);
+            if out.len() > start {
+                ready.push(Ready { path, bytes: start..out.len() });
+            }
+            return;
+        }
+        x.query.wire.clear();
+        x.query.wire.extend_from_slice(query);
+        x.query.peer = ends.peer;
+        x.query.local = ends.local;
+        x.query.received = now;
+        match self.desk.gateway.serve(x, out) {
             Served::Now if out.len() > start => ready.push(Ready { path, bytes: start..out.len() }),
             Served::Now => {}
             Served::Later(live) => self.wait(x, live, path),
         }
     }
 
+    /// Sends every other client that asks too fast to TCP, where nobody can ask in another's name; the others hear nothing.
+    /// What is sent is never longer than the query.
+    fn slip(&self, query: &[u8], out: &mut Vec<u8>) {
+        let limited = &self.desk.limits.limited;
+        let is_query = query.get(2).is_some_and(|flags| flags & 0x80 == 0);
+        let turn = self.shared.slips.fetch_add(1, Ordering::Relaxed);
+        match cut(query).filter(|_| is_query && turn % 2 == 0) {
+            Some(mut short) => {
+                // QR and TC, with the query's opcode, RD and CD.
+                (short[2], short[3]) = (short[2] & 0x79 | 0x82, short[3] & 0x10);
+                out.extend_from_slice(&short);
+                limited.truncated.increment(1);
+            }
+            None => limited.dropped.increment(1),
+        }
+    }
+
     /// Hands the exchange to a task and takes another, unless too many wait.
     fn wait(&self, x: &mut Box<Exchange>, live: Arc<Live>, path: Path) {
-        if self.shared.waiting.fetch_add(1, Ordering::AcqRel) >= self.limits.bounds.waiting {
+        if self.shared.waiting.fetch_add(1, Ordering::AcqRel) >= self.desk.limits.bounds.waiting {
             self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
-            self.limits.waiting_full.increment(1);
+            self.desk.limits.waiting_full.increment(1);
             return;
         }
         let fresh = self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let fresh =
-            fresh.unwrap_or_else(|| Exchange::new(self.listener, Transport::Udp, self.local));
+            fresh.unwrap_or_else(|| Exchange::new(self.desk.id, Transport::Udp, self.local));
         let waiting = std::mem::replace(x, fresh);
         let guard = Waiting(Arc::clone(&self.shared));
         tokio::spawn(async move { guard.finish(waiting, live, path).await });

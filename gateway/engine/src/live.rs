@@ -273,7 +273,7 @@ impl Live {
     }
 
     /// Starts the background runs that an exchange has queued; too many are left out and counted.
-    pub(crate) fn fork(self: &Arc<Self>, x: &mut Exchange) {
+    pub fn fork(self: &Arc<Self>, x: &mut Exchange) {
         for mut fork in x.forks.drain(..) {
             let Some(permit) = self.common.fork() else { continue };
             let live = Arc::clone(self);

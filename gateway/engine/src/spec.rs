@@ -196,6 +196,8 @@ pub struct ProxySpec {
     pub allow: Vec<ipnet::IpNet>,
     /// What is done with the headers of all others.
     pub default: ProxyPolicy,
+    /// Whether what comes without a header is dropped, wherever one is looked for.
+    pub required: bool,
     /// For how long the client of a UDP header holds for what follows without one, and for how many at most.
     pub udp_sessions: Option<(Duration, usize)>,
 }
@@ -220,6 +222,8 @@ pub struct LimitSpec {
     pub queries_per_client: Option<Rate>,
     /// How long a handshake may take.
     pub handshake: Option<Duration>,
+    /// How old a connection may get.
+    pub age: Option<Duration>,
 }
 
 impl LimitSpec {
@@ -229,11 +233,17 @@ impl LimitSpec {
         self.connections_per_client = self.connections_per_client.or(other.connections_per_client);
         self.queries_per_client = self.queries_per_client.or(other.queries_per_client);
         self.handshake = self.handshake.or(other.handshake);
+        self.age = self.age.or(other.age);
     }
 
     /// How long a handshake may take, with the default.
     pub fn handshake(&self) -> Duration {
         self.handshake.unwrap_or(Duration::from_secs(5))
+    }
+
+    /// How old a connection may get, with the default.
+    pub fn age(&self) -> Duration {
+        self.age.unwrap_or(Duration::from_secs(24 * 3600))
     }
 }
 

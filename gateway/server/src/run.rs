@@ -111,7 +111,11 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
     warn(&corefile, &built);
     let mut built = built;
     let workers = Workers::start(settings.workers()).context("cannot start the worker threads")?;
-    let limits = transports::Limits::new(bounds(settings));
+    let (bounds, few) = bounds(settings).within_descriptors();
+    if let Some(few) = few {
+        log::warn!("{few}");
+    }
+    let limits = transports::Limits::new(bounds);
     let fronts = Fronts::new(workers, limits, settings.grace);
     let admin = Admin::new();
     if !wait(&mut built, &mut signals).await {
@@ -331,6 +335,7 @@ fn bounds(settings: &Settings) -> Bounds {
         connections_per_client: settings.limits.tcp_connections_per_client,
         pipeline: settings.limits.tcp_queries,
         waiting: settings.limits.udp_waiting,
+        ..Bounds::default()
     }
 }
 

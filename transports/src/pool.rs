@@ -1,0 +1,67 @@
+//! What the connections of a thread lend one another, so that one that is idle holds nothing.
+
+use std::cell::RefCell;
+
+use engine::Exchange;
+
+use crate::desk::Desk;
+use crate::tcp::About;
+
+/// How many of a kind a thread keeps.
+const KEPT: usize = 16;
+
+/// What a buffer has room for: the rest of the longest message, and what is read at once behind it, in octets.
+pub(crate) const BUFFER: usize = (64 << 10) + (16 << 10);
+
+thread_local! {
+    /// Empty buffers.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Exchanges that nobody is using.
+    static EXCHANGES: RefCell<Exchanges> = const { RefCell::new(Vec::new()) };
+}
+
+/// Exchanges to be handed out again.
+#[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into futures")]
+type Exchanges = Vec<Box<Exchange>>;
+
+/// An empty buffer with room for [`BUFFER`] octets.
+pub(crate) fn buffer() -> Vec<u8> {
+    BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(BUFFER))
+}
+
+/// Gives a buffer back. One that has grown is let go, and so is one that has nothing to give.
+pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
+    if !(BUFFER..=2 * BUFFER).contains(&buffer.capacity()) {
+        return;
+    }
+    buffer.clear();
+    BUFFERS.with_borrow_mut(|all| {
+        if all.len() < KEPT {
+            all.push(buffer);
+        }
+    });
+}
+
+/// An exchange for a query of a connection.
+pub(crate) fn exchange(desk: &Desk, about: &About) -> Box<Exchange> {
+    let mut x = EXCHANGES
+        .with_borrow_mut(Vec::pop)
+        .unwrap_or_else(|| Exchange::new(desk.id, about.transport, about.local));
+    x.query.listener = desk.id;
+    x.query.transport = about.transport;
+    x.query.local = about.local;
+    x.query.peer = about.peer;
+    x.query.session.clone_from(&about.session);
+    x
+}
+
+/// Gives an exchange back, without what it knows of its connection.
+pub(crate) fn give_exchange(mut x: Box<Exchange>) {
+    x.query.session = None;
+    x.query.http = None;
+    EXCHANGES.with_borrow_mut(|all| {
+        if all.len() < KEPT {
+            all.push(x);
+        }
+    });
+}
