@@ -203,7 +203,9 @@ impl Web {
             Some(authority) => http.authority.push_str(authority.as_str()),
             None => http.authority.push_str(text(header::HOST).unwrap_or_default()),
         }
-        http.authorization.push_str(text(header::AUTHORIZATION).unwrap_or_default());
+        // One that is no text is there, and wrong.
+        let shown = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or("?"));
+        http.authorization.push_str(shown.unwrap_or_default());
         for name in FURTHER {
             if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
                 http.headers.push((name, value.to_owned()));
