@@ -19,6 +19,8 @@ plugins! {
     cancel
     tls
     quic
+    grpc_server
+    https
     timeouts
     multisocket
     reload

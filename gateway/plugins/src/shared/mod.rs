@@ -23,4 +23,5 @@ pub mod span;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transfer;
+pub mod web;
 pub mod zones;
