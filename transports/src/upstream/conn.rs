@@ -28,6 +28,8 @@ pub(super) enum Broken {
     DialTimeout,
     /// Its TLS failed, and why.
     Tls(Arc<str>),
+    /// The other side says what is no reply, and what.
+    Bad(Arc<str>),
     /// The other side closed it.
     Closed,
     /// The system says so.
@@ -201,6 +203,9 @@ impl Conn {
         let mut inner = self.lock();
         inner.connected = true;
         inner.local = local;
+        for slot in &mut inner.slots {
+            slot.waker.take().into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Its own address.
@@ -245,7 +250,7 @@ impl Conn {
 
 /// Whether `message`, whose id fits, replies to `query`: a response of its opcode with its question, letter case aside. An
 /// error may come without any question, since not every server can read every query.
-fn is_reply(query: &[u8], message: &[u8]) -> bool {
+pub(super) fn is_reply(query: &[u8], message: &[u8]) -> bool {
     let (Some((asked, question)), Some((head, rest))) =
         (query.split_first_chunk::<12>(), message.split_first_chunk::<12>())
     else {
@@ -296,6 +301,19 @@ impl Ticket {
                 other => return other.map(|_| ()),
             }
         }
+    }
+
+    /// Waits until the connection stands, or until it is known that it will not.
+    pub(super) async fn opened(&self) {
+        poll_fn(|cx| {
+            let mut inner = self.conn.lock();
+            if inner.connected || inner.broken.is_some() {
+                return Poll::Ready(());
+            }
+            inner.slots[self.index].waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Waits for the reply.

@@ -14,6 +14,8 @@ pub enum Error {
     Dial(Protocol, SocketAddr, Cause),
     /// Its TLS failed: the certificate, or what the other side says; the words say which.
     Tls(Protocol, SocketAddr, Arc<str>),
+    /// What came is no reply, and why.
+    Bad(Place, Arc<str>),
     /// The query could not be sent, or no reply will come.
     Io(Place, Cause),
     /// The other side closed the connection.
@@ -88,6 +90,7 @@ impl fmt::Display for Error {
                 write!(f, "dial {} {to}: {cause}", protocol.name())
             }
             Self::Tls(protocol, to, why) => write!(f, "dial {} {to}: tls: {why}", protocol.name()),
+            Self::Bad(place, why) => write!(f, "read {place}: {why}"),
             Self::Io(place, cause) => write!(f, "read {place}: {cause}"),
             Self::Closed(place) => write!(f, "read {place}: the connection was closed"),
             Self::Timeout(place) => write!(f, "read {place}: i/o timeout"),

@@ -1,15 +1,21 @@
-//! The other direction: servers that this one asks, by UDP, TCP and TLS.
+//! The other direction: servers that this one asks, by UDP, TCP, TLS, HTTPS and QUIC.
 //!
 //! An [`Upstream`] keeps sockets and connections for each worker, several queries on each, told apart by random ids. UDP
 //! sockets are connected, have random ports, and change often; a reply counts only with the id, the opcode and the question
 //! of its query (RFC 5452 §9.1), and what does not fit is passed over. TCP connections are kept as long as the other side
 //! lets them, and a query that a kept connection loses is sent once more by a new one (RFC 7766 §6.2.4).
 
+pub(crate) mod bounded;
 mod conn;
 mod error;
 mod figures;
 mod health;
+mod https;
+mod https3;
 mod pool;
+mod quic;
+mod session;
+mod streams;
 mod tcp;
 mod tls;
 mod udp;
@@ -17,7 +23,6 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -28,12 +33,18 @@ use tokio::time::{Instant, timeout};
 
 use conn::{Broken, Ticket};
 use figures::Figures;
+use https::{Form, Http2};
+use https3::Http3;
 use pool::Pool;
+use quic::Quic;
+use session::Channel;
+use streams::Lane;
 use tcp::{DialTime, Life, Road};
 use tls::Tls;
 
 pub use error::{Cause, Error, Place};
 pub use health::{Check, ask};
+pub use https::Verb;
 pub use tls::Identity;
 
 /// How many threads have pools of their own; more than that share.
@@ -48,23 +59,33 @@ pub enum Protocol {
     Tcp,
     /// By TLS (RFC 7858).
     Tls,
+    /// By HTTP/2 (RFC 8484).
+    Https,
+    /// By HTTP/3.
+    Https3,
+    /// By QUIC (RFC 9250).
+    Quic,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
+    pub const ALL: [Self; 6] =
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Https3, Self::Quic];
 
     /// Whether nobody on the way can read what is asked.
     pub fn is_encrypted(self) -> bool {
         !matches!(self, Self::Udp | Self::Tcp)
     }
 
-    /// `udp`, `tcp` or `tcp-tls`.
+    /// `udp`, `tcp`, `tcp-tls`, `https`, `https3` or `quic`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tcp-tls",
+            Self::Https => "https",
+            Self::Https3 => "https3",
+            Self::Quic => "quic",
         }
     }
 }
@@ -104,13 +125,23 @@ pub enum Speech {
     Plain,
     /// By TLS.
     Tls(Identity),
+    /// By HTTP/2.
+    Https(Identity, Verb),
+    /// By HTTP/3.
+    Https3(Identity, Verb),
+    /// By QUIC.
+    Quic(Identity),
 }
 
 /// The same, ready.
 #[derive(Debug)]
 enum Ready {
+    /// By UDP and TCP.
     Plain,
+    /// By TLS.
     Tls(Tls),
+    /// By streams.
+    Streams(Lane),
 }
 
 /// A server that is asked.
@@ -130,14 +161,33 @@ pub struct Upstream {
 
 /// A reply as it came.
 #[derive(Debug)]
-pub struct Reply(Ticket);
+pub struct Reply(Body);
+
+/// Where it is.
+#[derive(Debug)]
+enum Body {
+    /// In memory that its connection uses again.
+    Kept(Ticket),
+    /// In memory of its own.
+    Own(Vec<u8>),
+}
+
+impl Reply {
+    /// A message.
+    fn of(message: Vec<u8>) -> Self {
+        Self(Body::Own(message))
+    }
+}
 
 impl Deref for Reply {
     type Target = [u8];
 
     /// The message.
     fn deref(&self) -> &[u8] {
-        &self.0.reply
+        match &self.0 {
+            Body::Kept(ticket) => &ticket.reply,
+            Body::Own(message) => message,
+        }
     }
 }
 
@@ -145,16 +195,14 @@ impl Upstream {
     /// The server at `addr`.
     pub fn new(addr: SocketAddr, speech: &Speech, settings: Settings) -> Arc<Self> {
         let figures = Figures::new(settings.proxy, addr);
-        let ready = match speech {
-            Speech::Plain => Ready::Plain,
-            Speech::Tls(identity) => Ready::Tls(identity.speaking(&[b"dot"])),
-        };
+        let dial = Arc::new(DialTime::new());
+        let ready = Ready::new(addr, speech, &settings, &dial);
         Arc::new(Self {
             addr,
             ready,
             settings,
             pools: (0..POOLS).map(|_| Mutex::default()).collect(),
-            dial: Arc::new(DialTime::new()),
+            dial,
             fails: AtomicU32::new(0),
             checking: AtomicBool::new(false),
             figures,
@@ -171,14 +219,15 @@ impl Upstream {
         match &self.ready {
             Ready::Plain => None,
             Ready::Tls(_) => Some(Protocol::Tls),
+            Ready::Streams(lane) => Some(lane.protocol),
         }
     }
 
     /// The way to it for a stream.
     fn road(&self) -> Road {
         let tls = match &self.ready {
-            Ready::Plain => None,
             Ready::Tls(tls) => Some(tls.clone()),
+            Ready::Plain | Ready::Streams(_) => None,
         };
         Road { addr: self.addr, source: self.settings.source, tls }
     }
@@ -215,6 +264,10 @@ impl Upstream {
         turn: Turn,
         write: &(dyn Fn(u16, &mut Vec<u8>) + Sync),
     ) -> Result<Reply, Failed> {
+        if let Ready::Streams(lane) = &self.ready {
+            // A box keeps what is waited for small for the others.
+            return Box::pin(self.once_by_stream(lane, turn, write)).await;
+        }
         let begun = {
             let pool = &self.pools[pool::worker() % POOLS];
             let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,11 +288,13 @@ impl Upstream {
             let error = Error::Io(self.place(protocol, &ticket), Cause::from(&error));
             return Err(Failed { error, stale: !fresh });
         }
-        let dial = if ticket.connected { Duration::ZERO } else { self.dial.limit() };
-        match timeout(dial + self.settings.read_timeout, ticket.wait()).await {
-            Ok(Ok(())) => Ok(Reply(ticket)),
+        if !ticket.connected && timeout(self.dial_patience(), ticket.opened()).await.is_err() {
+            return Err(self.error(Broken::DialTimeout, self.place(protocol, &ticket)).into());
+        }
+        match timeout(self.settings.read_timeout, ticket.wait()).await {
+            Ok(Ok(())) => Ok(Reply(Body::Kept(ticket))),
             Ok(Err(broken)) => {
-                let error = self.broken(broken, protocol, &ticket);
+                let error = self.error(broken, self.place(protocol, &ticket));
                 let stale = !fresh && error.is_stale(ticket.connected);
                 Err(Failed { error, stale })
             }
@@ -261,15 +316,39 @@ impl Upstream {
         Place { protocol, local: ticket.conn.local(), to: self.addr }
     }
 
-    /// What a broken connection means.
-    fn broken(&self, broken: Broken, protocol: Protocol, ticket: &Ticket) -> Error {
-        let place = self.place(protocol, ticket);
-        match broken {
-            Broken::DialTimeout => Error::Dial(protocol, self.addr, io::ErrorKind::TimedOut.into()),
-            Broken::Tls(why) => Error::Tls(protocol, self.addr, why),
-            Broken::Io(cause) if place.local.is_none() => Error::Dial(protocol, self.addr, cause),
-            Broken::Io(cause) => Error::Io(place, cause),
-            Broken::Closed => Error::Closed(place),
+    /// How long a query waits for a connection: no longer than for a reply, for there may be another upstream. The connection
+    /// may take longer, and is good for the next.
+    fn dial_patience(&self) -> Duration {
+        self.dial.limit().min(self.settings.read_timeout)
+    }
+}
+
+impl Ready {
+    /// Makes it.
+    fn new(addr: SocketAddr, speech: &Speech, settings: &Settings, dial: &Arc<DialTime>) -> Self {
+        let source = settings.source;
+        let lane = |protocol, channel, form| Self::Streams(Lane { protocol, channel, form });
+        let form = |identity: &Identity, verb| Some(Form::new(verb, addr, identity.domain()));
+        let (life, max_idle) = (settings.life(), settings.max_idle);
+        match speech {
+            Speech::Plain => Self::Plain,
+            Speech::Tls(identity) => Self::Tls(identity.speaking(&[b"dot"])),
+            Speech::Https(identity, verb) => {
+                let maker = Http2 { addr, source, tls: identity.speaking(&[b"h2"]) };
+                let channel = Channel::new(maker, Arc::clone(dial), life, max_idle);
+                lane(Protocol::Https, channel, form(identity, *verb))
+            }
+            Speech::Https3(identity, verb) => {
+                // RFC 9114 §6.2: three streams that the server needs, and some that it may open.
+                let road = quic::Road::new(addr, source, &identity.speaking(&[b"h3"]), 8);
+                let channel = Channel::new(Http3(road), Arc::clone(dial), life, max_idle);
+                lane(Protocol::Https3, channel, form(identity, *verb))
+            }
+            Speech::Quic(identity) => {
+                let road = quic::Road::new(addr, source, &identity.speaking(&[b"doq"]), 0);
+                let channel = Channel::new(Quic(road), Arc::clone(dial), life, max_idle);
+                lane(Protocol::Quic, channel, None)
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ impl DialTime {
     }
 
     /// Takes a connection that took `time` into the average, with a quarter's weight.
-    fn note(&self, time: Duration) {
+    pub(super) fn note(&self, time: Duration) {
         let took = u64::try_from(time.as_micros()).unwrap_or(Self::MOST).min(Self::MOST);
         let old = self.average.load(Ordering::Relaxed);
         self.average.store(old - old / 4 + took / 4, Ordering::Relaxed);

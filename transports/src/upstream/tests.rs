@@ -13,7 +13,9 @@ use wire::{Flags, Request, rtype};
 
 use super::{Check, Error, Protocol, Settings, Speech, Upstream};
 
+mod https;
 mod pki;
+mod quic;
 mod tls;
 
 /// An address of loopback, its port to be chosen.

@@ -42,9 +42,18 @@ impl Identity {
         Some(Self { tls, name })
     }
 
+    /// The name, if it is one and no address.
+    pub(super) fn domain(&self) -> Option<&str> {
+        match &self.name {
+            ServerName::DnsName(name) => Some(name.as_ref()),
+            _ => None,
+        }
+    }
+
     /// The same for a protocol.
     pub(super) fn speaking(&self, alpn: &[&[u8]]) -> Tls {
-        Tls { config: self.tls.config(alpn), name: self.name.clone() }
+        let files = Arc::clone(&self.tls);
+        Tls { config: files.config(alpn), name: self.name.clone(), _files: files }
     }
 }
 
@@ -53,6 +62,8 @@ impl Identity {
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    /// Looks after the files as long as somebody holds it.
+    _files: Arc<ClientTls>,
 }
 
 impl fmt::Debug for Tls {
@@ -62,6 +73,16 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
+    /// What QUIC shakes hands by.
+    pub(super) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// The name or address that the certificate has to be for.
+    pub(super) fn host(&self) -> String {
+        self.name.to_str().into_owned()
+    }
+
     /// Shakes hands on a connection.
     pub(super) async fn wrap<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
@@ -132,7 +153,7 @@ fn plain(name: &str) -> &str {
 }
 
 /// What the other side complains of.
-fn alerted(alert: AlertDescription) -> String {
+pub(super) fn alerted(alert: AlertDescription) -> String {
     let what = match alert {
         AlertDescription::CertificateRequired => "it wants a certificate of ours",
         AlertDescription::BadCertificate

@@ -9,7 +9,7 @@ use certs::ClientTls;
 use config::value::{TlsFiles, integer, tls_files};
 use config::{Diagnostic, Directive, Prop, Scheme, Word, Words};
 use engine::{Reach, Setup};
-use transports::upstream::{Check, Identity, Protocol, Settings, Speech, Upstream};
+use transports::upstream::{Check, Identity, Protocol, Settings, Speech, Upstream, Verb};
 use wire::{Name, rcode};
 
 use super::flight::Flights;
@@ -45,6 +45,7 @@ struct Config {
     trust_ad: bool,
     tls: Option<(Word, TlsFiles)>,
     server_name: Option<Word>,
+    verb: Verb,
 }
 
 impl Default for Config {
@@ -69,6 +70,7 @@ impl Default for Config {
             trust_ad: false,
             tls: None,
             server_name: None,
+            verb: Verb::Post,
         }
     }
 }
@@ -115,6 +117,11 @@ const PROPS: &[Prop<Config>] = &[
         name: "tls_servername",
         words: "NAME",
         set: |c, w| set(&mut c.server_name, Some(w.one()?.clone())),
+    },
+    Prop {
+        name: "doh_method",
+        words: "POST|GET",
+        set: |c, w| set(&mut c.verb, w.choice(&[("POST", Verb::Post), ("GET", Verb::Get)])?),
     },
 ];
 
@@ -359,11 +366,9 @@ fn speech(
         word.fault(format!("'{name}' cannot be the name in a server's certificate"))
     })?;
     Ok(match target.scheme {
-        Scheme::Tls => Speech::Tls(identity),
-        other => {
-            return Err(
-                word.fault(format!("{other}:// is no protocol to forward by in this build"))
-            );
-        }
+        Scheme::Https => Speech::Https(identity, config.verb),
+        Scheme::Https3 => Speech::Https3(identity, config.verb),
+        Scheme::Quic => Speech::Quic(identity),
+        _ => Speech::Tls(identity),
     })
 }

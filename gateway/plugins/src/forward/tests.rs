@@ -435,6 +435,9 @@ fn a_wrong_directive_is_refused_with_its_place() {
         ("forward . ftp://127.0.0.1", "a scheme that cannot be forwarded to"),
         ("forward . https://127.0.0.1/dns-query", "has a path"),
         ("forward . https3://127.0.0.1/", "has a path"),
+        ("forward . https://127.0.0.1 {\n doh_method PUT\n}", "is not known here"),
+        ("forward . https://127.0.0.1 {\n doh_method\n}", "Wrong argument count"),
+        ("forward . grpc://127.0.0.1", "a scheme that cannot be forwarded to"),
         ("forward . tls://no_such_host..", "nor a host that can be found"),
         ("forward . 127.0.0.1%dns.example", "has a server name"),
         ("forward . tls://127.0.0.1 {\n tls a b c d\n}", "'d' is one too many"),
@@ -477,6 +480,10 @@ fn encrypted_upstreams_can_be_written_as_in_coredns() {
         "tls://127.0.0.1%dns.example.org:8853 tls://127.0.0.1:8853%dns.example.org",
         "tls://[::1]:853 tls://::1 {\n tls\n tls_servername dns.example.org.\n}",
         "127.0.0.1 {\n tls_servername dns.example.org\n}",
+        "https://127.0.0.1",
+        "https://127.0.0.1:8443 {\n doh_method GET\n}",
+        "https://127.0.0.1%dns.example.org {\n doh_method POST\n}",
+        "https3://127.0.0.1 quic://127.0.0.1 tls://127.0.0.1 dns://127.0.0.1",
     ] {
         Bench::new(CHAIN, &format!(". {{\n forward . {line}\n}}\n"));
     }

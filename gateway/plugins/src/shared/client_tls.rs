@@ -17,8 +17,17 @@ pub(crate) fn open(
     let ca = files.ca.map(|file| setup.root().join(file));
     let pair = files.client.map(|(chain, key)| (setup.root().join(chain), setup.root().join(key)));
     let word = tls.map_or_else(|| setup.directive().name.clone(), |(word, _)| word.clone());
-    setup.share(&format!("client tls {ca:?} {pair:?}"), || {
-        let opened = ClientTls::new(ca.clone(), pair.clone());
-        opened.map_err(|error| word.fault(format!("tls: {error}")))
-    })
+    let made = setup.share(&format!("client tls {ca:?} {pair:?}"), || {
+        ClientTls::new(ca.clone(), pair.clone()).map_err(|error| {
+            let wrong = word.fault(format!("tls: {error}"));
+            match error.help {
+                Some(help) => wrong.help(help),
+                None => wrong,
+            }
+        })
+    })?;
+    for odd in made.oddities() {
+        setup.warn(word.fault(format!("tls: {odd}")));
+    }
+    Ok(made)
 }

@@ -50,8 +50,8 @@ impl Pki {
     }
 
     /// The same, its certificate having ended long ago.
-    pub(crate) fn expired(&self, names: &[&str]) -> ServerConfig {
-        self.issue(names, &[], |params| {
+    pub(crate) fn expired(&self, names: &[&str], alpn: &[&[u8]]) -> ServerConfig {
+        self.issue(names, alpn, |params| {
             params.not_before = date_time_ymd(2020, 1, 1);
             params.not_after = date_time_ymd(2021, 1, 1);
         })
