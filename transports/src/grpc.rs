@@ -84,14 +84,14 @@ pub(crate) async fn serve<S>(desk: &Desk, accepted: Accepted<S>, stop: Stop) -> 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Accepted { stream, peer, local, session, plan, .. } = accepted;
+    let Accepted { stream, peer, local, session, plan, seat, .. } = accepted;
     let streams = match plan.spec.grpc.max_streams.unwrap_or(256) {
         0 => None,
         streams => Some(u32::try_from(streams).unwrap_or(u32::MAX)),
     };
     let terms = Terms { streams, read: plan.timeouts.read, write: plan.timeouts.write, idle: IDLE };
     let calls = Calls { desk, peer, local, session, counts: Counts::new(desk.key.to_string()) };
-    Box::pin(http2::serve(desk, stream, Vec::new(), &calls, terms, stop)).await
+    Box::pin(http2::serve((desk, &seat), stream, Vec::new(), &calls, terms, stop)).await
 }
 
 /// What answers the calls of a connection.
@@ -118,6 +118,10 @@ impl Service for Calls<'_> {
         x.query.received = Instant::now();
         x.query.wire.clear();
         match head(request) {
+            Ok(_) if !self.desk.rate(self.peer.ip()) => {
+                let reply = self.failure(Code::ResourceExhausted, "too many queries, try again");
+                Ask::Nothing(Box::new(reply))
+            }
             Ok(limit) => {
                 let deadline = limit.and_then(|limit| x.query.received.checked_add(limit));
                 Ask::Body(deadline, PREFIX + PACKET)

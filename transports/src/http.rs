@@ -119,6 +119,9 @@ impl Refusal {
     /// The body did not come in time.
     pub(crate) const TIMEOUT: Self =
         Self { status: StatusCode::REQUEST_TIMEOUT, why: "the body did not come in time" };
+    /// The client asks faster than it may.
+    const TOO_FAST: Self =
+        Self { status: StatusCode::TOO_MANY_REQUESTS, why: "too many queries, try again" };
     /// The chain wants nothing to be sent.
     const SILENT: Self =
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, why: "there is no answer" };
@@ -155,7 +158,7 @@ impl Web {
         let refused = |why| Ask::Nothing(self.refuse(why, Form { head, json: false }));
         x.query.received = Instant::now();
         x.query.wire.clear();
-        let plan = desk.plan();
+        let plan = desk.peek();
         let spec = match self.transport {
             Transport::Https3 => &plan.spec.https3,
             _ => &plan.spec.https,
@@ -167,6 +170,9 @@ impl Web {
             Ok(client) => SocketAddr::new(client, self.peer.port()),
             Err(why) => return refused(Refusal::bad(why)),
         };
+        if !desk.rate(x.query.peer.ip()) {
+            return refused(Refusal::TOO_FAST);
+        }
         match read(request, spec, &mut x.query.wire) {
             Ok(Some(ask)) => ask,
             Ok(None) => Ask::Nothing(self.options()),
@@ -263,9 +269,13 @@ impl Web {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(why.len()));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::DATE, date());
-        if status == StatusCode::METHOD_NOT_ALLOWED {
-            headers.insert(header::ALLOW, ALLOW);
-        }
+        match status {
+            StatusCode::METHOD_NOT_ALLOWED => headers.insert(header::ALLOW, ALLOW),
+            StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"))
+            }
+            _ => None,
+        };
         self.counts.count(status);
         let mut response = Response::new(());
         (*response.status_mut(), *response.headers_mut()) = (status, headers);

@@ -25,6 +25,7 @@ use crate::desk::Desk;
 use crate::guard::{Guarded, Watch};
 use crate::http::{Ask, Form, MESSAGE, Refusal, Reply, Web};
 use crate::http1::heads::Heads;
+use crate::seats::Seat;
 
 mod heads;
 
@@ -36,7 +37,7 @@ pub(crate) const HEAD: usize = 16 << 10;
 
 /// Serves one connection, of which `ahead` has been read already.
 pub(crate) async fn serve<S>(
-    desk: &Desk,
+    (desk, seat): (&Desk, &Seat),
     stream: S,
     ahead: Vec<u8>,
     web: &Web,
@@ -78,6 +79,10 @@ where
         let now = Instant::now();
         if talk.asked.swap(false, Ordering::Relaxed) || talk.busy.load(Ordering::Relaxed) {
             last = now;
+            seat.idle(now);
+        }
+        if talk.busy.load(Ordering::Relaxed) {
+            seat.serve();
         }
         loop {
             let idle = if talk.is_new() { timeouts.read } else { timeouts.idle };
@@ -85,6 +90,9 @@ where
             let blocked = watch.blocked_since().map(|since| since + timeouts.write);
             let due = blocked.map_or(waits, |blocked| blocked.min(waits));
             if due <= now {
+                let closed = &desk.limits.closed;
+                let why = if blocked == Some(due) { &closed.write } else { &closed.idle };
+                why.increment(1);
                 return Poll::Ready(Ok(()));
             }
             let due = tokio::time::Instant::from_std(due);

@@ -21,6 +21,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use crate::desk::Desk;
 use crate::guard::{Guarded, Watch};
 use crate::http2::frames::Frames;
+use crate::seats::Seat;
 
 pub(crate) mod frames;
 
@@ -120,7 +121,7 @@ pub(crate) struct Terms {
 
 /// Serves one connection, of which `ahead` has been read already.
 pub(crate) async fn serve<S, V>(
-    desk: &Desk,
+    (desk, seat): (&Desk, &Seat),
     stream: S,
     ahead: Vec<u8>,
     service: &V,
@@ -147,6 +148,7 @@ where
     let handshake = timeout(terms.read, builder.handshake::<_, Bytes>(stream)).await?;
     let mut talk = Talk {
         desk,
+        seat,
         service,
         terms,
         connection: handshake.map_err(io::Error::other)?,
@@ -194,6 +196,7 @@ where
 /// One connection's state.
 struct Talk<'a, S, V: Service> {
     desk: &'a Desk,
+    seat: &'a Seat,
     service: &'a V,
     terms: Terms,
     connection: Connection<Guarded<S, Frames>, Bytes>,
@@ -238,6 +241,10 @@ where
                     if self.watch.is_stopped() && self.ended.is_none() {
                         self.end("flood", Reason::ENHANCE_YOUR_CALM);
                         continue;
+                    }
+                    match self.under_way.is_empty() {
+                        true => self.seat.idle(self.last),
+                        false => self.seat.serve(),
                     }
                     return Poll::Pending;
                 }
@@ -394,12 +401,13 @@ where
         let now = Instant::now();
         if self.watch.blocked_since().is_some_and(|since| since + self.terms.write <= now) {
             // Whoever does not read cannot be told anything.
-            count("not_taken");
+            self.desk.limits.closed.write.increment(1);
             return true;
         }
         if self.closing.is_some() {
             return true;
         }
+        self.desk.limits.closed.idle.increment(1);
         self.close();
         false
     }

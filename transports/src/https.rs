@@ -21,7 +21,7 @@ pub(crate) async fn serve<S>(desk: &Desk, accepted: Accepted<S>, stop: Stop) -> 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Accepted { mut stream, peer, local, session, alpn, plan, .. } = accepted;
+    let Accepted { mut stream, peer, local, session, alpn, plan, seat } = accepted;
     let (timeouts, mut ahead) = (plan.timeouts, Vec::new());
     let is_h2 = match alpn.as_deref() {
         Some(alpn) => alpn == b"h2",
@@ -40,9 +40,9 @@ where
             idle: timeouts.idle,
         };
         let doh = Doh { desk, web: &web };
-        Box::pin(http2::serve(desk, stream, ahead, &doh, terms, stop)).await
+        Box::pin(http2::serve((desk, &seat), stream, ahead, &doh, terms, stop)).await
     } else {
-        Box::pin(http1::serve(desk, stream, ahead, &web, timeouts, stop)).await
+        Box::pin(http1::serve((desk, &seat), stream, ahead, &web, timeouts, stop)).await
     }
 }
 
