@@ -438,3 +438,6 @@ impl Drop for Room {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,3 +129,6 @@ pub(crate) fn datagram<'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

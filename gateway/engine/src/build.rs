@@ -354,7 +354,6 @@ const ABSENT: &[&str] = &[
     "nomad",
     "on",
     "pprof",
-    "proxyproto",
     "route53",
     "secondary",
     "shed",

@@ -17,11 +17,13 @@ plugins! {
     metadata
     identity
     cancel
+    proxyproto
     tls
     quic
     grpc_server
     https
     timeouts
+    limits
     multisocket
     reload
     nsid
