@@ -275,18 +275,33 @@ where
                 self.keep(x);
                 self.send(respond, *reply, cx);
             }
-            Ask::Query(form) => self.serve(x, form, respond, cx),
+            Ask::Query(form) if request.body().is_end_stream() => self.serve(x, form, respond, cx),
+            // What is said beside the query is passed over, but not before it was said.
+            Ask::Query(form) => {
+                self.gather(x, form, None, (request, respond), cx);
+            }
             Ask::Body(form, most) => {
-                let gather = Gather { x, body: request.into_body(), most, respond, limit: None };
-                let mut gather = UnderWay::Gather(form, Some(gather));
-                // Mostly the body came with the head.
-                match Pin::new(&mut gather).poll(cx) {
-                    Poll::Ready(done) => self.done(done, cx),
-                    Poll::Pending => {
-                        gather.limit(self.terms.read);
-                        self.under_way.push(gather);
-                    }
-                }
+                self.gather(x, form, Some(most), (request, respond), cx);
+            }
+        }
+    }
+
+    /// Reads a body; mostly it came with the head.
+    fn gather(
+        &mut self,
+        x: Box<Exchange>,
+        form: V::Form,
+        most: Option<usize>,
+        (request, respond): (Request<RecvStream>, SendResponse<Bytes>),
+        cx: &mut Context<'_>,
+    ) {
+        let gather = Gather { x, body: request.into_body(), most, read: 0, respond, limit: None };
+        let mut gather = UnderWay::Gather(form, Some(gather));
+        match Pin::new(&mut gather).poll(cx) {
+            Poll::Ready(done) => self.done(done, cx),
+            Poll::Pending => {
+                gather.limit(self.terms.read);
+                self.under_way.push(gather);
             }
         }
     }
@@ -447,7 +462,10 @@ enum UnderWay<F> {
 struct Gather {
     x: Box<Exchange>,
     body: RecvStream,
-    most: usize,
+    /// The most octets that it may have; none if it is not kept.
+    most: Option<usize>,
+    /// How many octets of it have come.
+    read: usize,
     respond: SendResponse<Bytes>,
     limit: Option<Pin<Box<Sleep>>>,
 }
@@ -527,16 +545,20 @@ impl Gather {
         loop {
             match self.body.poll_data(cx) {
                 Poll::Ready(Some(Ok(data))) => {
-                    if wire.len() + data.len() > self.most {
-                        return Poll::Ready(Err(Failure::TooLarge));
+                    self.read += data.len();
+                    match self.most {
+                        Some(most) if self.read > most => {
+                            return Poll::Ready(Err(Failure::TooLarge));
+                        }
+                        Some(_) => wire.extend_from_slice(&data),
+                        None => {}
                     }
-                    wire.extend_from_slice(&data);
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Ok(false)),
                 Poll::Ready(None) => {
                     // Room for other bodies only now, so that it bounds what is kept of unfinished ones. An error means that the
                     // stream is gone, and its room with it.
-                    drop(self.body.flow_control().release_capacity(wire.len()));
+                    drop(self.body.flow_control().release_capacity(self.read));
                     return Poll::Ready(Ok(true));
                 }
                 Poll::Pending => break,
