@@ -116,6 +116,7 @@ impl fmt::Debug for Http {
 
 /// What is known of a query's signature (RFC 8945).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one an exchange, which is used again")]
 pub enum Signature {
     /// There is none, or nobody has looked at it.
     #[default]

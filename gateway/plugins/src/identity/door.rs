@@ -191,10 +191,10 @@ impl Doorkeeper {
     }
 
     /// Whether what was presented is right, if anything was; counts what is not.
-    fn passes(&self, verdict: Verdict) -> bool {
+    fn passes(&self, verdict: &Verdict) -> bool {
         match verdict {
             Some(Err(method)) => {
-                self.figures.count_refused(method);
+                self.figures.count_refused(*method);
                 false
             }
             _ => true,
@@ -206,12 +206,12 @@ impl Door for Doorkeeper {
     fn name(&self, name: Option<&str>) -> bool {
         let Some(label) = name.and_then(|name| self.label(name)) else { return true };
         let owner = self.known.load().secrets.owner(Kind::Label, label);
-        self.passes(Some(owner.ok_or(Method::Name)))
+        self.passes(&Some(owner.ok_or(Method::Name)))
     }
 
     fn connection(&self, session: &Session) -> bool {
         let seen = self.seen(session, now());
-        self.passes(seen.certificate.clone().or_else(|| seen.label.clone()))
+        self.passes(&seen.certificate.clone().or_else(|| seen.label.clone()))
     }
 
     fn request(&self, session: Option<&Session>, http: &Http) -> bool {
@@ -221,7 +221,7 @@ impl Door for Doorkeeper {
             .and_then(|seen| seen.certificate.clone())
             .or_else(|| self.request_of(http))
             .or_else(|| seen?.label.clone());
-        self.passes(verdict)
+        self.passes(&verdict)
     }
 
     fn admit(&self, x: &mut Exchange) -> Admission {

@@ -101,12 +101,13 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
             .help("write tsig in the block, with this key"));
     }
     if !setup.has("tls")
-        && let Some(word) = lines.authorities.first().or(lines.names.first().map(|(word, _)| word))
+        && let Some(word) =
+            lines.authorities.first().or_else(|| lines.names.first().map(|(word, _)| word))
     {
         let what = "the block has no tls, so nobody shows a certificate or a TLS name";
         setup.warn(word.fault(what).help("write tls in the block, or take the line away"));
     }
-    let door = door(setup, directive.fingerprint(), lines)?;
+    let door = door(setup, &directive.fingerprint(), lines)?;
     if door.has_files() {
         let watched = Arc::clone(&door);
         setup.task(move |stop| watched.watch(stop));
@@ -119,7 +120,7 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
 /// Who finds out who asks: one for all blocks with the same lines, and over reloads.
 fn door(
     setup: &mut Setup<'_>,
-    fingerprint: String,
+    fingerprint: &str,
     lines: Lines,
 ) -> Result<Arc<Doorkeeper>, Diagnostic> {
     let path = |word: &Word| setup.path(&word.text);

@@ -387,7 +387,7 @@ fn what_depends_on_who_asks_is_in_no_cache() {
     let mut ask = |from: &str, line: &str| {
         bench.from(from.parse().unwrap());
         let reply = bench.now(&format!("{line} TXT +norec"));
-        reply.split('"').nth(1).unwrap_or(reply.split(" | ").next().unwrap()).to_owned()
+        reply.split('"').nth(1).unwrap_or_else(|| reply.split(" | ").next().unwrap()).to_owned()
     };
     for (from, line, want) in [
         ("198.51.100.1", "who.test", "one 1"),
