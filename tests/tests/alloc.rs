@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Build, Common, Exchange, Gateway, Limits, Origin, Process, Served, Transport};
+use engine::{
+    Build, Common, Exchange, Gateway, Http, Limits, Origin, Process, Served, Session, Transport,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tests::{Folder, free_port};
 use transports::{Bounds, Fronts, Workers};
@@ -159,6 +161,8 @@ fn cached_and_authoritative_answers_allocate_nothing() {
         }
     }
 
+    known_clients(&folder, &runtime);
+
     // The whole way, sockets and all.
     let limits = transports::Limits::new(Bounds::default());
     let mut fronts = Fronts::new(Workers::start(1).unwrap(), limits, Duration::from_secs(1));
@@ -192,4 +196,71 @@ fn cached_and_authoritative_answers_allocate_nothing() {
         assert_eq!(fewest(100, &mut stream), 0, "{name} {kind} over a TCP connection");
     }
     runtime.block_on(fronts.drain());
+}
+
+/// The same for clients that are known, by each way but a key: signatures are made of memory of their own.
+fn known_clients(folder: &Folder, runtime: &tokio::runtime::Runtime) {
+    let made = plugins::identity::mint("alice", &["staff".to_owned()]).unwrap();
+    folder.write("secrets", made.lines.join("\n"));
+    let corefile = format!(
+        "known.test:{port} {{
+    identity {{
+        secrets {secrets}
+        names *.dns.example.org
+        networks here 127.0.0.0/8 staff
+    }}
+    view staff {{
+        expr 'staff' in groups()
+    }}
+    acl {{
+        allow identity alice here
+        block
+    }}
+    cache 300
+    hosts {{
+        198.51.100.7 hit.known.test
+        ttl 300
+    }}
+}}
+",
+        port = free_port(),
+        secrets = folder.path().join("secrets").display(),
+    );
+    let gateway = runtime.block_on(gateway(&corefile));
+    let group = gateway.live().groups().next().unwrap().id;
+    let session = |name: Option<&str>| {
+        Some(Arc::new(Session { name: name.map(Into::into), ..Session::default() }))
+    };
+    let http = |secret: &str, authorization: &str| {
+        Some(Box::new(Http {
+            secret: secret.to_owned(),
+            authorization: authorization.to_owned(),
+            ..Http::default()
+        }))
+    };
+    let label = format!("{}.dns.example.org", made.label);
+    for (transport, session, http) in [
+        (Transport::Udp, None, None),
+        (Transport::Tls, session(None), None),
+        (Transport::Tls, session(Some(&label)), None),
+        (Transport::Https, session(None), http(&made.token, "")),
+        (Transport::Https, session(None), http("", &format!("Bearer {}", made.token))),
+    ] {
+        let mut x = Exchange::new(group, transport, SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
+        x.query.peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
+        (x.query.session, x.query.http) = (session, http);
+        let mut out = Vec::with_capacity(4096);
+        let wire = query("hit.known.test", "A");
+        let mut ask = || {
+            out.clear();
+            x.query.wire.clear();
+            x.query.wire.extend_from_slice(&wire);
+            x.query.received = Instant::now();
+            assert!(matches!(gateway.serve(&mut x, &mut out), Served::Now), "it waited");
+        };
+        (0..20).for_each(|_| ask());
+        let allocations = fewest(200, &mut ask);
+        assert_eq!((out[3] & 0xf, out[7]), (0, 1), "{transport:?}");
+        assert_eq!(allocations, 0, "{transport:?}");
+    }
 }
