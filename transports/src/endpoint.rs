@@ -1,7 +1,6 @@
 //! QUIC endpoints, one a listener: what clients may take, when they have to prove their address, and which worker serves a
 //! connection. What is spoken on the connections is in [`crate::quic`].
 
-mod spare;
 mod terms;
 mod tokens;
 
@@ -18,23 +17,18 @@ use quinn::crypto::rustls::HandshakeData;
 use quinn::{Connecting, Connection, EndpointConfig, Incoming, ServerConfig, TokioRuntime, VarInt};
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
-pub(crate) use spare::{About, give_back, lend};
 pub(crate) use terms::Terms;
 
 use crate::accept::canonical;
 use crate::desk::Desk;
 use crate::limits::Room;
-use crate::quic;
+use crate::{https3, quic};
 
 /// From how many handshakes under way on clients have to prove their address.
 const LOAD: usize = 64;
-
-/// The most handshakes under way.
-const HANDSHAKES: usize = 1024;
 
 /// What a connection is closed with where others have taken all room.
 const EXCESS: &[u8] = b"too many connections";
@@ -44,8 +38,8 @@ pub(crate) struct House {
     pub(crate) desk: Arc<Desk>,
     /// The address of the socket.
     local: SocketAddr,
-    /// What became of streams, by the status that metrics name.
-    statuses: [Counter; STATUSES.len()],
+    /// What became of streams, in the order of [`Fate::ALL`].
+    fates: [Counter; Fate::ALL.len()],
     /// How many handshakes are under way.
     handshakes: AtomicUsize,
     /// How many connections are open whose handshake is done.
@@ -53,8 +47,48 @@ pub(crate) struct House {
     results: Results,
 }
 
-/// The error codes that metrics name, by their number (RFC 9250 §8.4).
-const STATUSES: [&str; 5] = ["0x0", "0x1", "0x2", "0x3", "0x4"];
+/// What became of a stream, or of a connection for the sake of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It has its answer.
+    Answered,
+    /// It was reset, since there is none.
+    Unanswered,
+    /// It is not what the protocol wants.
+    Wrong,
+    /// The client has cancelled it.
+    Cancelled,
+    /// The client takes too much, and its connection was closed.
+    Load,
+}
+
+impl Fate {
+    /// All, in the order of DoQ's error codes (RFC 9250 §8.4).
+    const ALL: [Self; 5] =
+        [Self::Answered, Self::Unanswered, Self::Wrong, Self::Cancelled, Self::Load];
+
+    /// What it is for DoQ.
+    fn code(self) -> &'static str {
+        match self {
+            Self::Answered => "0x0",
+            Self::Unanswered => "0x1",
+            Self::Wrong => "0x2",
+            Self::Cancelled => "0x3",
+            Self::Load => "0x4",
+        }
+    }
+
+    /// What it is in words.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Unanswered => "unanswered",
+            Self::Wrong => "wrong",
+            Self::Cancelled => "cancelled",
+            Self::Load => "load",
+        }
+    }
+}
 
 /// What became of those who wanted a connection.
 struct Results {
@@ -81,6 +115,7 @@ pub(crate) struct Guest {
     pub(crate) terms: Arc<Terms>,
     pub(crate) connection: Connection,
     pub(crate) session: Arc<Session>,
+    pub(crate) room: Room,
     /// The handshake, if queries are answered before it is done.
     pub(crate) handshake: Option<Handshake>,
     pub(crate) stop: Stop,
@@ -161,16 +196,23 @@ impl House {
     /// Nobody is in it yet.
     fn new(desk: Arc<Desk>, local: SocketAddr) -> Self {
         let server = desk.key.to_string();
-        let responses = match desk.key.transport {
-            Transport::Https3 => "coredns_dns_https3_responses_total",
-            _ => "coredns_dns_quic_responses_total",
+        // The responses of HTTP are counted by their status, where they are made.
+        let is_h3 = desk.key.transport == Transport::Https3;
+        let fate = |fate: Fate| match is_h3 {
+            true => counter(
+                "causeway_https3_requests_total",
+                &[("server", &server), ("result", fate.name())],
+            ),
+            false => counter(
+                "coredns_dns_quic_responses_total",
+                &[("server", &server), ("status", fate.code())],
+            ),
         };
-        let status = |status| counter(responses, &[("server", &server), ("status", status)]);
         let result = |result| {
             counter("causeway_quic_handshakes_total", &[("server", &server), ("result", result)])
         };
         Self {
-            statuses: STATUSES.map(status),
+            fates: Fate::ALL.map(fate),
             handshakes: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             results: Results {
@@ -187,11 +229,9 @@ impl House {
         }
     }
 
-    /// Counts what became of a stream or a connection, by its error code.
-    pub(crate) fn count(&self, code: usize) {
-        if let Some(status) = self.statuses.get(code) {
-            status.increment(1);
-        }
+    /// Counts what became of a stream.
+    pub(crate) fn count(&self, fate: Fate) {
+        self.fates[fate as usize].increment(1);
     }
 
     /// Lets a connection in, whose driver and timers are then `worker`'s; or sends it away, by means that cost less than a
@@ -216,7 +256,7 @@ impl House {
             return None;
         }
         let room = self.desk.enter(incoming.remote_address().ip());
-        let Some(room) = room.filter(|_| under_way < HANDSHAKES) else {
+        let Some(room) = room else {
             self.results.refused.increment(1);
             incoming.refuse();
             return None;
@@ -253,38 +293,41 @@ async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
             Err(connecting) => connecting.await.map(|connection| (connection, None)),
         }
     };
+    let closed = &house.desk.limits.closed;
     let (connection, done) = match timeout_at(deadline, connected).await {
         Ok(Ok(connected)) => connected,
         Ok(Err(error)) => {
             house.results.failed.increment(1);
-            log::debug!("{}: a handshake failed: {error}", house.desk.key);
-            return;
+            closed.handshake.increment(1);
+            return log::debug!("{}: a handshake failed: {error}", house.desk.key);
         }
         Err(_) => {
             house.results.late.increment(1);
-            return;
+            return closed.handshake_timeout.increment(1);
         }
     };
-    room.greeted();
     let session = Arc::new(facts(&connection, done.is_some()));
     let handshake = done.map(|done| Handshake { done, deadline, _under_way: under_way });
     if handshake.is_none() {
         house.results.done.increment(1);
+        room.greeted();
     }
     let place = Place::take(&house, |house| &house.connections);
     if terms.connections.is_some_and(|most| place.number > most) {
         house.results.excess.increment(1);
-        close(&connection, terms.excess, EXCESS).await;
-        return;
+        return close(&connection, terms.excess, EXCESS).await;
     }
-    if house.desk.door().is_some_and(|door| !door.connection(&session)) {
+    if !house.desk.admit(room.seat(), &session) {
         house.results.turned_away.increment(1);
-        close(&connection, terms.excess, b"").await;
-        return;
+        return close(&connection, terms.nothing, b"").await;
     }
-    let guest = Guest { house, terms, connection, session, handshake, stop };
-    quic::serve(guest).await;
-    drop((place, room));
+    let is_h3 = house.desk.key.transport == Transport::Https3;
+    let guest = Guest { house, terms, connection, session, room, handshake, stop };
+    match is_h3 {
+        true => https3::serve(guest).await,
+        false => quic::serve(guest).await,
+    }
+    drop(place);
 }
 
 /// Closes a connection, and waits until that has left.
@@ -330,6 +373,7 @@ impl Handshake {
     pub(crate) async fn proven(
         handshake: &mut Option<Self>,
         house: &House,
+        room: &Room,
         connection: &Connection,
     ) -> Option<Arc<Session>> {
         let Some(own) = handshake else { return pending().await };
@@ -337,9 +381,11 @@ impl Handshake {
         *handshake = None;
         if done.is_err() {
             house.results.late.increment(1);
+            house.desk.limits.closed.handshake_timeout.increment(1);
             return None;
         }
         house.results.done.increment(1);
+        room.greeted();
         Some(Arc::new(facts(connection, false)))
     }
 }
@@ -376,27 +422,5 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         (self.of)(&self.house).fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Tells when a connection has to be looked at again by its listener's door.
-#[derive(Debug)]
-pub(crate) struct Changes(Option<watch::Receiver<u64>>);
-
-impl Changes {
-    /// Those of a listener.
-    pub(crate) fn of(desk: &Desk) -> Self {
-        Self(desk.door().map(|door| door.changes()))
-    }
-
-    /// Resolves when secrets have changed; never if there are none. Tells whether `session` may stay.
-    pub(crate) async fn verdict(&mut self, desk: &Desk, session: &Session) -> bool {
-        let Some(changes) = &mut self.0 else { return pending().await };
-        if changes.changed().await.is_err() {
-            // The door is gone with its configuration: there is another one, or none.
-            *self = Self::of(desk);
-            self.0.take_if(|new| new.has_changed().is_err());
-        }
-        desk.door().is_none_or(|door| door.connection(session))
     }
 }

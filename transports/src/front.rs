@@ -92,8 +92,14 @@ impl Fronts {
     }
 
     /// The transports that can be served.
-    pub const TRANSPORTS: &'static [Transport] =
-        &[Transport::Udp, Transport::Tls, Transport::Https, Transport::Grpc, Transport::Quic];
+    pub const TRANSPORTS: &'static [Transport] = &[
+        Transport::Udp,
+        Transport::Tls,
+        Transport::Https,
+        Transport::Grpc,
+        Transport::Quic,
+        Transport::Https3,
+    ];
 
     /// Opens the sockets of the listeners that are not running yet, or run with another number of sockets. All else that a
     /// specification says changes under the connections that are open.

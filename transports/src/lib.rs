@@ -13,6 +13,7 @@ mod http;
 mod http1;
 mod http2;
 mod https;
+mod https3;
 mod inlet;
 pub mod limits;
 mod pool;

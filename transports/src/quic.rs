@@ -5,17 +5,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Exchange, Live, Served, Session, Stage, Stop, Timeouts, Transport};
+use engine::{Exchange, Live, Served, Session, Stage, Stop, Transport};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use quinn::{Connection, RecvStream, SendStream, VarInt, WriteError};
 use tokio::io::AsyncReadExt;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wire::{Options, option};
 
-use crate::endpoint::{About, Changes, Guest, Handshake, House, give_back, lend};
+use crate::desk::Plan;
+use crate::endpoint::{Fate, Guest, Handshake, House};
 use crate::framing::frame;
+use crate::limits::Room;
+use crate::pool;
+use crate::seats::Leave;
+use crate::tcp::About;
 
 /// The shortest message (RFC 1035 §4.1.1), in octets.
 const HEADER: usize = 12;
@@ -54,20 +59,20 @@ impl From<Code> for VarInt {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(guest: Guest) {
-    let Guest { house, terms, connection, session, handshake, stop } = guest;
+    let Guest { house, terms, connection, session, room, handshake, stop } = guest;
     let about = About {
-        listener: house.desk.id,
         transport: Transport::Quic,
         peer: House::peer(&connection),
         local: house.asked(&connection),
-        session,
+        session: Some(session),
     };
     let mut talk = Talk {
         house,
         connection,
-        pool: Arc::clone(&terms.pool),
-        times: terms.plan.timeouts,
+        work: Arc::clone(&terms.pool),
+        plan: Arc::clone(&terms.plan),
         about,
+        room,
         early: handshake.is_some(),
         held: Vec::new(),
         waiting: FuturesUnordered::new(),
@@ -76,8 +81,14 @@ pub(crate) async fn serve(guest: Guest) {
     };
     drop(terms);
     if let Some(code) = talk.run(handshake, stop).await {
-        if code != Code::None {
-            talk.house.count(code as usize);
+        let closed = &talk.house.desk.limits.closed;
+        match code {
+            Code::Protocol => {
+                talk.house.count(Fate::Wrong);
+                closed.garbage.increment(1);
+            }
+            Code::Excessive => talk.house.count(Fate::Load),
+            _ => {}
         }
         talk.connection.close(code.into(), b"");
         talk.connection.closed().await;
@@ -89,9 +100,10 @@ struct Talk {
     house: Arc<House>,
     connection: Connection,
     /// Room for the queries of all connections that are worked on.
-    pool: Arc<Semaphore>,
-    times: Timeouts,
+    work: Arc<Semaphore>,
+    plan: Arc<Plan>,
     about: About,
+    room: Room,
     /// Whether the handshake is not done yet, so that a query may be a replay.
     early: bool,
     /// Queries that wait for the handshake.
@@ -111,8 +123,10 @@ enum Came {
     Query(SendStream, Vec<u8>),
     /// The end of its answer.
     Answered,
-    /// Nothing: it was reset, as the client wished or without an answer to give.
-    Reset(Code),
+    /// Nothing: it was reset, as the client wished.
+    Cancelled,
+    /// Nothing: it was reset, for there is no answer.
+    Unanswered,
     /// The end of the connection.
     Close(Code),
 }
@@ -129,8 +143,9 @@ impl Talk {
     /// Serves until the connection is to be closed, and says by what code; none if it is gone.
     async fn run(&mut self, mut handshake: Option<Handshake>, mut stop: Stop) -> Option<Code> {
         let (house, connection) = (Arc::clone(&self.house), self.connection.clone());
-        let mut changes = Changes::of(&house.desk);
-        let mut deadline = Instant::now() + self.times.idle;
+        let seat = Arc::clone(self.room.seat());
+        let closed = &house.desk.limits.closed;
+        let mut deadline = Instant::now() + self.plan.timeouts.idle;
         loop {
             let result = tokio::select! {
                 biased;
@@ -139,21 +154,23 @@ impl Talk {
                     Ok(pair) => self.turn(pair),
                     Err(_) => return None,
                 },
-                session = Handshake::proven(&mut handshake, &house, &connection), if self.early => match session {
-                    Some(session) => self.proven(session),
-                    None => Err(Code::Unspecified),
-                },
-                stays = changes.verdict(&house.desk, &self.about.session) => {
-                    if stays { continue }
-                    Err(Code::Unspecified)
+                session = Handshake::proven(&mut handshake, &house, &self.room, &connection), if self.early => {
+                    match session {
+                        Some(session) => self.proven(session),
+                        None => Err(Code::Unspecified),
+                    }
                 }
-                () = stop.reached(Stage::Draining), if !self.draining => {
-                    self.draining = true;
-                    // The client gets no room for more; what it has sent so far is answered.
-                    connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
-                    Ok(())
+                why = seat.told(), if !self.draining => {
+                    closed.count(why);
+                    if why == Leave::Revoked { Err(Code::Unspecified) } else { Ok(self.drain()) }
                 }
-                () = tokio::time::sleep_until(deadline), if self.waiting.is_empty() => return Some(Code::None),
+                () = stop.reached(Stage::Draining), if !self.draining => Ok(self.drain()),
+                () = sleep_until(deadline), if self.waiting.is_empty() => {
+                    if !self.draining {
+                        closed.idle.increment(1);
+                    }
+                    return Some(Code::None);
+                }
             };
             if let Err(code) = result {
                 return Some(code);
@@ -162,9 +179,20 @@ impl Talk {
                 + if self.draining {
                     (3 * connection.rtt()).clamp(LINGER.0, LINGER.1)
                 } else {
-                    self.times.idle
+                    self.plan.timeouts.idle
                 };
+            if self.waiting.is_empty() {
+                seat.idle(std::time::Instant::now());
+            } else {
+                seat.serve();
+            }
         }
+    }
+
+    /// Begins to end: the client gets no room for more queries; what it has sent so far is answered.
+    fn drain(&mut self) {
+        self.draining = true;
+        self.connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
     }
 
     /// Takes a stream, and those that came with it.
@@ -190,18 +218,18 @@ impl Talk {
         mut recv: RecvStream,
         out: &mut Vec<u8>,
     ) -> Result<(), Code> {
-        let mut x = lend(&self.about);
+        let mut x = pool::exchange(&self.house.desk, &self.about);
         match query(&mut recv, &mut x.query.wire).now_or_never() {
             Some(Ok(())) => self.answer(x, send, out),
             Some(Err(Trouble::Protocol)) => Err(Code::Protocol),
             Some(Err(Trouble::Gone)) => {
-                give_back(x);
+                pool::give_exchange(x);
                 self.abandon(send)
             }
             None => {
                 let wire = std::mem::take(&mut x.query.wire);
-                give_back(x);
-                self.waiting.push(Box::pin(arrive(send, recv, wire, self.times.read)));
+                pool::give_exchange(x);
+                self.waiting.push(Box::pin(arrive(send, recv, wire, self.plan.timeouts.read)));
                 Ok(())
             }
         }
@@ -211,7 +239,7 @@ impl Talk {
     fn came(&mut self, came: Came) -> Result<(), Code> {
         match came {
             Came::Query(send, wire) => {
-                let mut x = lend(&self.about);
+                let mut x = pool::exchange(&self.house.desk, &self.about);
                 x.query.wire = wire;
                 self.answer(x, send, &mut Vec::new())
             }
@@ -219,9 +247,9 @@ impl Talk {
                 self.answered();
                 Ok(())
             }
-            Came::Reset(Code::Cancelled) => self.cancelled(),
-            Came::Reset(code) => {
-                self.house.count(code as usize);
+            Came::Cancelled => self.cancelled(),
+            Came::Unanswered => {
+                self.house.count(Fate::Unanswered);
                 Ok(())
             }
             Came::Close(code) => Err(code),
@@ -231,9 +259,9 @@ impl Talk {
     /// Goes on when the handshake is done, with the queries that had to wait for it.
     fn proven(&mut self, session: Arc<Session>) -> Result<(), Code> {
         self.early = false;
-        self.about.session = session;
+        self.about.session = Some(session);
         for (send, wire) in std::mem::take(&mut self.held) {
-            let mut x = lend(&self.about);
+            let mut x = pool::exchange(&self.house.desk, &self.about);
             x.query.wire = wire;
             self.answer(x, send, &mut Vec::new())?;
         }
@@ -249,22 +277,33 @@ impl Talk {
     ) -> Result<(), Code> {
         if self.early && !may_be_replayed(&x.query.wire) {
             let wire = std::mem::take(&mut x.query.wire);
-            give_back(x);
+            pool::give_exchange(x);
             self.held.push((send, wire));
             return Ok(());
         }
-        x.query.received = std::time::Instant::now();
+        let now = std::time::Instant::now();
+        if let Err(wait) = self.plan.pace(self.about.peer.ip(), now) {
+            self.house.desk.limits.limited.delayed.increment(1);
+            let wire = std::mem::take(&mut x.query.wire);
+            pool::give_exchange(x);
+            self.waiting.push(Box::pin(async move {
+                sleep(wait).await;
+                Came::Query(send, wire)
+            }));
+            return Ok(());
+        }
+        x.query.received = now;
         out.clear();
         let served = frame(out, |out| self.house.desk.gateway.serve(&mut x, out));
         // The option is TCP's; over QUIC it is a fatal error (RFC 9250 §5.5.2).
         if Options::each(x.client_options()).any(|(code, _)| code == option::KEEPALIVE) {
             return Err(Code::Protocol);
         }
-        let (house, times) = (Arc::clone(&self.house), (self.times.write, self.draining));
+        let (house, times) = (Arc::clone(&self.house), (self.plan.timeouts.write, self.draining));
         match served {
             Served::Later(live) => {
-                let pool = Arc::clone(&self.pool);
-                self.waiting.push(Box::pin(finish(x, live, send, pool, times)));
+                let work = Arc::clone(&self.work);
+                self.waiting.push(Box::pin(finish(x, live, send, work, times)));
             }
             Served::Now if x.is_streaming() => {
                 let out = std::mem::take(out);
@@ -273,11 +312,11 @@ impl Talk {
             Served::Now if out.is_empty() => {
                 // A message that says that it is a response is none that a client may send.
                 let is_response = x.query.wire.get(2).is_some_and(|flags| flags & 0x80 != 0);
-                give_back(x);
+                pool::give_exchange(x);
                 if is_response {
                     return Err(Code::Protocol);
                 }
-                house.count(Code::Internal as usize);
+                house.count(Fate::Unanswered);
                 reset(&mut send, Code::Internal);
             }
             Served::Now => {
@@ -285,15 +324,15 @@ impl Talk {
                 match sent {
                     // Dropping the stream ends it.
                     Some(Ok(len)) if len == out.len() => {
-                        give_back(x);
+                        pool::give_exchange(x);
                         self.answered();
                     }
                     Some(Err(WriteError::Stopped(_))) => {
-                        give_back(x);
+                        pool::give_exchange(x);
                         reset(&mut send, Code::Cancelled);
                         return self.cancelled();
                     }
-                    Some(Err(_)) => give_back(x),
+                    Some(Err(_)) => pool::give_exchange(x),
                     other => {
                         let done = other.and_then(Result::ok).unwrap_or(0);
                         let rest = out.split_off(done);
@@ -307,14 +346,14 @@ impl Talk {
 
     /// Counts an answer, which gives the client credit.
     fn answered(&mut self) {
-        self.house.count(Code::None as usize);
+        self.house.count(Fate::Answered);
         self.patience = PATIENCE.min(self.patience + 1);
     }
 
     /// Counts a stream that the client has cancelled: work that it made and did not want. Who does little else has to go
     /// (RFC 9250 §4.3.1).
     fn cancelled(&mut self) -> Result<(), Code> {
-        self.house.count(Code::Cancelled as usize);
+        self.house.count(Fate::Cancelled);
         self.patience = self.patience.checked_sub(1).ok_or(Code::Excessive)?;
         Ok(())
     }
@@ -364,7 +403,7 @@ async fn arrive(
         Ok(Err(Trouble::Protocol)) | Err(_) => Came::Close(Code::Protocol),
         Ok(Err(Trouble::Gone)) => {
             reset(&mut send, Code::Cancelled);
-            Came::Reset(Code::Cancelled)
+            Came::Cancelled
         }
     }
 }
@@ -374,27 +413,27 @@ async fn finish(
     mut x: Box<Exchange>,
     live: Arc<Live>,
     mut send: SendStream,
-    pool: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     times: (Duration, bool),
 ) -> Came {
     let mut message = Vec::new();
     let work = async {
         // It is never closed.
-        let _room = pool.acquire().await;
+        let _place = places.acquire().await;
         live.complete(&mut x, &mut message).await;
     };
     tokio::select! {
         () = work => {}
         _ = send.stopped() => {
             reset(&mut send, Code::Cancelled);
-            return Came::Reset(Code::Cancelled);
+            return Came::Cancelled;
         }
     }
     let mut out = Vec::with_capacity(message.len() + 2);
     frame(&mut out, |out| out.extend_from_slice(&message));
     if out.is_empty() {
         reset(&mut send, Code::Internal);
-        return Came::Reset(Code::Internal);
+        return Came::Unanswered;
     }
     tell(x, send, out, times).await
 }
@@ -411,7 +450,7 @@ async fn tell(
             Ok(Ok(())) => {}
             Ok(Err(_)) => {
                 reset(&mut send, Code::Cancelled);
-                return Came::Reset(Code::Cancelled);
+                return Came::Cancelled;
             }
             // Who asks and does not read ties memory down.
             Err(_) => return Came::Close(Code::Excessive),
@@ -421,7 +460,7 @@ async fn tell(
             break;
         }
     }
-    give_back(x);
+    pool::give_exchange(x);
     drop(send.finish());
     if wait {
         // Whether it has come or not, the connection may be closed then.

@@ -55,6 +55,8 @@ pub(crate) struct Terms {
     pub(super) connections: Option<usize>,
     /// The code for connections beyond.
     pub(super) excess: VarInt,
+    /// The code for clients that are not known: an error that says nothing.
+    pub(super) nothing: VarInt,
     pub(super) config: Arc<ServerConfig>,
     /// The size of the pool.
     size: usize,
@@ -100,6 +102,8 @@ impl Terms {
             connections: Some(connections.unwrap_or(CONNECTIONS)).filter(|most| *most > 0),
             // H3_EXCESSIVE_LOAD (RFC 9114 §8.1); DoQ says it in CoreDNS's words.
             excess: VarInt::from_u32(if is_h3 { 0x107 } else { 0 }),
+            // H3_NO_ERROR and DOQ_UNSPECIFIED_ERROR.
+            nothing: VarInt::from_u32(if is_h3 { 0x100 } else { 5 }),
             config: Arc::new(config),
             size,
             plan,
