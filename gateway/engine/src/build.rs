@@ -349,7 +349,6 @@ const ABSENT: &[&str] = &[
     "geoip",
     "grpc",
     "header",
-    "https3",
     "k8s_external",
     "nomad",
     "on",

@@ -22,6 +22,7 @@ plugins! {
     quic
     grpc_server
     https
+    https3
     timeouts
     limits
     multisocket
