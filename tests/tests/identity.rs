@@ -361,6 +361,18 @@ async fn a_revoked_certificate_ends_connections_over_tls_and_quic() {
 }
 
 #[test]
+fn tls_07_a_certificate_that_ends_counts_no_more() {
+    let place = Place::new();
+    let short = Leaf::client("carol", &[]).ends_in(Duration::from_secs(4));
+    let config = tls(place.pki.ca(), Some(&place.pki.issue("carol", short)));
+    let server = place.gateway.address_of("tls");
+    let mut stream = Connection::open(server, &config, "dns.example.org");
+    assert!(has(stream.ask("who.test"), "carol by certificate"));
+    let ended = || (!has(stream.ask("who.test"), "carol by certificate")).then_some(());
+    assert!(until(SOON, ended).is_some());
+}
+
+#[test]
 fn the_secrets_of_a_path_and_a_header_count_no_more_at_once() {
     let mut place = Place::new();
     std::fs::write(

@@ -232,6 +232,8 @@ pub struct Exchange {
     pub(crate) selective: bool,
     /// Whether the answer depends on who asks; see [`Exchange::is_personal`].
     personal: AtomicBool,
+    /// Whether the request says who asks; see [`Exchange::tells_who`].
+    tells_who: AtomicBool,
     random: u64,
 }
 
@@ -278,6 +280,7 @@ impl Exchange {
             turned_away: false,
             selective: false,
             personal: AtomicBool::new(false),
+            tells_who: AtomicBool::new(false),
             random: RandomState::new().hash_one(0) | 1,
         })
     }
@@ -300,6 +303,7 @@ impl Exchange {
         self.turned_away = false;
         self.selective = false;
         *self.personal.get_mut() = false;
+        *self.tells_who.get_mut() = false;
         self.query.signature = Signature::None;
         self.query.parts = Parts::default();
         let frame = &mut self.frames[0];
@@ -358,6 +362,23 @@ impl Exchange {
     /// Whether the answer depends on who asks.
     pub fn is_personal(&self) -> bool {
         self.personal.load(Ordering::Relaxed)
+    }
+
+    /// Runs `read`, and tells whether what it has found depends on who asks.
+    pub fn watch_personal<T>(&self, read: impl FnOnce() -> T) -> (T, bool) {
+        let before = self.personal.swap(false, Ordering::Relaxed);
+        let found = read();
+        (found, self.personal.fetch_or(before, Ordering::Relaxed))
+    }
+
+    /// Notes that the request was changed by who asks, in what answers are not kept by, such as an EDNS option.
+    pub fn tell_who(&self) {
+        self.tells_who.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the request was changed so: whatever answers it, from there on, is for this client alone.
+    pub fn tells_who(&self) -> bool {
+        self.tells_who.load(Ordering::Relaxed)
     }
 
     /// Sets whether the answer depends on who asks, and tells what was set before: for caches, which only care for what
@@ -516,6 +537,7 @@ impl Exchange {
         fork.identity.clone_from(&self.identity);
         // What it asks of other blocks has to be what the client would get.
         fork.views_only = self.views_only;
+        *fork.tells_who.get_mut() = self.tells_who();
         let (own, frame) = (self.top(), &mut fork.frames[0]);
         frame.request.copy_from(&own.request);
         frame.reset();

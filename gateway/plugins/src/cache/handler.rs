@@ -94,7 +94,8 @@ impl Plugin for Cache {
     fn query(&self, x: &mut Exchange) -> Step {
         let request = x.request();
         let is_plain = request.flags.opcode() == opcode::QUERY
-            && !matches!(request.rtype, rtype::AXFR | rtype::IXFR);
+            && !matches!(request.rtype, rtype::AXFR | rtype::IXFR)
+            && !x.tells_who();
         if !is_plain || !self.config.zones.has(&request.name) {
             return Step::Next;
         }

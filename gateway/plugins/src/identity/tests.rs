@@ -95,6 +95,7 @@ static CHAIN: &[&Descriptor] = &[
     &super::PLUGIN,
     &TLS,
     &crate::tsig::PLUGIN,
+    &crate::rewrite::PLUGIN,
     &crate::acl::PLUGIN,
     &crate::cache::PLUGIN,
     &REPLY,
@@ -378,6 +379,7 @@ fn what_depends_on_who_asks_is_in_no_cache() {
         &format!(
             "who.test {{\n {identity}\n cache\n reply identity/name count\n}}\n\
              all.test {{\n {identity}\n cache\n reply count\n}}\n\
+             told.test {{\n {identity}\n rewrite edns0 local set 0xffee {{identity/name}}\n cache\n reply count\n}}\n\
              acl.test {{\n {identity}\n acl {{\n allow identity two\n block\n }}\n cache\n reply count\n}}\n\
              a.view.test {{\n {identity}\n cache\n elsewhere x.view.test\n}}\n\
              x.view.test {{\n {identity}\n view staff {{\n expr 'staff' in groups()\n }}\n reply staff\n}}\n\
@@ -395,6 +397,9 @@ fn what_depends_on_who_asks_is_in_no_cache() {
         ("198.51.100.1", "who.test", "one 5"),
         ("198.51.100.1", "all.test", "0"),
         ("198.51.100.2", "all.test", "0"),
+        ("198.51.100.1", "told.test", "0"),
+        ("198.51.100.2", "told.test", "1"),
+        ("198.51.100.1", "told.test", "2"),
         ("198.51.100.2", "acl.test", "0"),
         ("198.51.100.1", "acl.test", "REFUSED"),
         ("198.51.100.2", "acl.test", "0"),

@@ -169,7 +169,12 @@ impl Variable {
             Self::ServerPort => Bytes::from_slice(&query.local.port().to_be_bytes()),
             Self::Metadata(label) => {
                 let mut value = String::new();
-                metadata.value(x, label, &mut value)?;
+                let (found, is_personal) =
+                    x.watch_personal(|| metadata.value(x, label, &mut value));
+                if is_personal {
+                    x.tell_who();
+                }
+                found?;
                 if value.is_empty() {
                     return None;
                 }
