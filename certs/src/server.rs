@@ -185,13 +185,13 @@ impl ServerTls {
 
     /// Whether one of the certificates now served is good for `name`, a domain name or an IP address.
     pub fn covers(&self, name: &str) -> bool {
-        let name = name.strip_suffix('.').unwrap_or(name);
-        let Ok(name) = rustls::pki_types::ServerName::try_from(name) else { return false };
-        self.chosen.sources.iter().filter_map(Source::pair).any(|pair| {
-            let leaf = pair.key.cert.first();
-            let leaf = leaf.and_then(|leaf| rustls::server::ParsedCertificate::try_from(leaf).ok());
-            leaf.is_some_and(|leaf| rustls::client::verify_server_name(&leaf, &name).is_ok())
-        })
+        self.chosen.sources.iter().filter_map(Source::pair).any(|pair| is_for(&pair, name))
+    }
+
+    /// Whether the certificate that clients get who send no name, or an address, is good for `name`.
+    pub fn first_covers(&self, name: &str) -> bool {
+        let first = self.chosen.sources.iter().find_map(Source::pair);
+        first.is_some_and(|pair| is_for(&pair, name))
     }
 
     /// What is asked of clients.
@@ -242,6 +242,15 @@ impl ServerTls {
         }
         config
     }
+}
+
+/// Whether a certificate is good for a domain name or an IP address.
+fn is_for(pair: &Pair, name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let Ok(name) = rustls::pki_types::ServerName::try_from(name) else { return false };
+    let leaf = pair.key.cert.first();
+    let leaf = leaf.and_then(|leaf| rustls::server::ParsedCertificate::try_from(leaf).ok());
+    leaf.is_some_and(|leaf| rustls::client::verify_server_name(&leaf, &name).is_ok())
 }
 
 /// The certificates in use.

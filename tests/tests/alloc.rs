@@ -162,6 +162,7 @@ fn cached_and_authoritative_answers_allocate_nothing() {
     }
 
     known_clients(&folder, &runtime);
+    guarded_names(&runtime);
 
     // The whole way, sockets and all.
     let limits = transports::Limits::new(Bounds::default());
@@ -196,6 +197,31 @@ fn cached_and_authoritative_answers_allocate_nothing() {
         assert_eq!(fewest(100, &mut stream), 0, "{name} {kind} over a TCP connection");
     }
     runtime.block_on(fronts.drain());
+}
+
+/// The same for what *guard* answers itself.
+fn guarded_names(runtime: &tokio::runtime::Runtime) {
+    let corefile =
+        format!(".:{} {{\n guard\n forward . 127.0.0.1:{}\n}}", free_port(), free_port());
+    let gateway = runtime.block_on(gateway(&corefile));
+    let group = gateway.live().groups().next().unwrap().id;
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
+    let mut x = Exchange::new(group, Transport::Udp, server);
+    x.query.peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
+    let mut out = Vec::with_capacity(4096);
+    for (name, rcode) in [("printer.local", 3), ("1.0.0.10.in-addr.arpa", 3), ("localhost", 0)] {
+        let wire = query(name, "A");
+        let mut ask = || {
+            out.clear();
+            x.query.wire.clear();
+            x.query.wire.extend_from_slice(&wire);
+            x.query.received = Instant::now();
+            assert!(matches!(gateway.serve(&mut x, &mut out), Served::Now), "{name} waited");
+        };
+        (0..20).for_each(|_| ask());
+        let allocations = fewest(200, &mut ask);
+        assert_eq!((out[3] & 0xf, allocations), (rcode, 0), "{name}");
+    }
 }
 
 /// The same for clients that are known, by each way but a key: signatures are made of memory of their own.

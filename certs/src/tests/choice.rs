@@ -61,6 +61,8 @@ fn tls_05_the_certificate_is_chosen_by_name_and_the_first_serves_the_rest() {
             ("not a name", false),
         ] {
             assert_eq!(tls.covers(name), want, "{name}");
+            let first = want && name != "x.wild.example";
+            assert_eq!(tls.first_covers(name), first, "{name}");
         }
     }
 }

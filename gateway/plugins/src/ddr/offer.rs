@@ -118,7 +118,7 @@ impl Wish<'_> {
         if named.is_empty() {
             return Err(WhyNot::Name);
         }
-        if self.by_address && !named.iter().any(|tls| self.is_verified(tls, &addresses)) {
+        if self.by_address && !self.is_verified(&tls, &named, &addresses) {
             return Err(WhyNot::Address);
         }
         Ok(addresses)
@@ -143,8 +143,14 @@ impl Wish<'_> {
         }
     }
 
-    /// Whether clients may take the listener for the address that they ask.
-    fn is_verified(&self, tls: &ServerTls, addresses: &[IpAddr]) -> bool {
+    /// Whether clients may take the listener for the address that they ask. Those that go by the address send no name, as DoH has to
+    /// (RFC 9462 §6.3), and get the first certificate; others send the server's name.
+    fn is_verified(
+        &self,
+        all: &[Arc<ServerTls>],
+        named: &[&Arc<ServerTls>],
+        addresses: &[IpAddr],
+    ) -> bool {
         // Behind a translation of addresses it is any of those that are told.
         let known = self.asked.filter(|asked| self.told.is_empty() || self.told.contains(asked));
         let asked: Addresses = match known {
@@ -152,7 +158,9 @@ impl Wish<'_> {
             None => self.told.into(),
         };
         asked.iter().all(|addr| {
-            tls.covers(&addr.to_string())
+            let text = addr.to_string();
+            all.first().is_some_and(|tls| tls.first_covers(&text))
+                && named.iter().any(|tls| tls.covers(&text))
                 || self.opportunistic && is_private(*addr) && addresses.contains(addr)
         })
     }

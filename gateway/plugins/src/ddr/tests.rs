@@ -279,9 +279,22 @@ fn ddr_03_only_what_runs_and_has_the_right_certificate_is_told() {
         ),
         (
             both,
-            "tls://. {\n @bare\n answers\n}\ntls://example.net {\n @other\n answers\n}",
+            "tls://. {\n @other\n answers\n}\ntls://example.net {\n @bare\n answers\n}",
             "127.0.0.1",
             Some("1 other.example.org. alpn=dot 127.0.0.1"),
+        ),
+        // Clients that send no name get the first certificate.
+        (
+            ddr,
+            "tls://. {\n @bare\n answers\n}\ntls://example.net {\n @right\n answers\n}",
+            "127.0.0.1",
+            None,
+        ),
+        (
+            ddr,
+            "tls://. {\n @right\n answers\n}\ntls://example.net {\n @bare\n answers\n}",
+            "127.0.0.1",
+            Some(right),
         ),
         // There is none at all.
         (ddr, "tls://. {\n answers\n}", "127.0.0.1", None),
