@@ -52,6 +52,9 @@ fn script(asked: &Asked, answer: &mut Answer) -> Say {
         let mut data = vec![0, 1, 0, 0, 1, 0, 3, 2, b'h', b'2', 0, key, 0, value.len() as u8];
         data.extend_from_slice(&value);
         answer.push(Section::Answer, name.wire(), asked.request.rtype, 30, &data);
+    } else if label == "scoped" {
+        answer.options.push(wire::option::SUBNET, &[0, 1, 24, 24, 198, 51, 100]);
+        answer.a(name, 30, [198, 51, 100, 1].into());
     } else if label == "nx" {
         answer.rcode = rcode::NXDOMAIN;
         answer.soa(Section::Authority, &[0], 30, &[0], &[0], [1, 2, 3, 4, 5]);
@@ -260,7 +263,7 @@ async fn private_addresses_of_public_names_are_refused() {
 async fn stub_zones_and_exemptions_go_on() {
     let corefile = "local 10.in-addr.arpa {\n guard\n forward . {}\n}\n\
                     . {\n guard {\n  allow plex.example 192.168.0.0/16 internal\n  private corp.invalid.example a.internal\n }\n \
-                    forward corp.test {}\n forward . {} {\n  except out.test\n }\n template IN A out.test {\n  answer \"{{ .Name }} 5 A 198.51.100.9\"\n }\n}";
+                    forward corp.test {}\n forward . {} {\n  except out.test\n }\n whoami\n}";
     let (upstream, bench) = bench(corefile).await;
     for (line, count, want) in [
         // Blocks and upstreams for one zone.
@@ -281,8 +284,8 @@ async fn stub_zones_and_exemptions_go_on() {
         ("x.corp.invalid.example", 0, "NXDOMAIN aa rd ra"),
         ("x.a.internal", 0, "NXDOMAIN aa rd ra"),
         ("a.test", 0, "NXDOMAIN aa rd ra"),
-        // What the upstream is not asked for is none of guard's business: template has answered.
-        ("a.out.test", 0, "NOERROR aa rd | a.out.test. 5 A 198.51.100.9"),
+        // What the upstream is not asked for is none of guard's business: whoami answers.
+        ("a.out.test", 0, "NOERROR aa rd |  |  | a.out.test. 0 A 127.0.0.1"),
     ] {
         let got = bench.ask(line).await;
         assert!(got.starts_with(want), "{line}: {got}");
@@ -363,6 +366,15 @@ async fn ecs_01_the_clients_subnet_is_taken_off() {
         assert!(!got.contains("OPT 8"), "{got}");
         assert_eq!(upstream.seen(), [want], "{corefile}");
     }
+    // An answer that says for which subnet it is; and a question that was changed on the way, which is put back.
+    let (upstream, scoped) = bench(PLAIN).await;
+    let got = scoped.ask(&format!("scoped.example.org {SENT}")).await;
+    assert_eq!(got, "NOERROR rd ra | scoped.example.org. 30 A 198.51.100.1");
+    assert_eq!(upstream.count(), 1);
+    let corefile = ". {\n guard\n rewrite name exact new.example.org old.example.org answer auto\n forward . {}\n}";
+    let (_upstream, renamed) = bench(corefile).await;
+    let got = renamed.ask(&format!("new.example.org {SENT}")).await;
+    assert_eq!(got, "NOERROR rd ra | new.example.org. 30 A 198.51.100.1");
     // The same with an answer that is looked at and refused.
     let (upstream, bench) = bench(PLAIN).await;
     let got = bench.ask(&format!("a-10-0-0-1.example.org {SENT}")).await;
