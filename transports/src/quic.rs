@@ -219,6 +219,7 @@ impl Talk {
         out: &mut Vec<u8>,
     ) -> Result<(), Code> {
         let mut x = pool::exchange(&self.house.desk, &self.about);
+        x.query.wire.clear();
         match query(&mut recv, &mut x.query.wire).now_or_never() {
             Some(Ok(())) => self.answer(x, send, out),
             Some(Err(Trouble::Protocol)) => Err(Code::Protocol),
