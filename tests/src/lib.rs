@@ -13,6 +13,7 @@ pub mod relay;
 pub mod scripted;
 pub mod upstream;
 pub mod watchman;
+pub mod web;
 
 pub use api::Api;
 pub use client::{Query, Reply, Stream};

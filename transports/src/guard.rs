@@ -1,6 +1,7 @@
 //! A stream whose octets are looked at before a protocol's library has them, and whose writes are held back until there is
 //! nothing more to add.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +10,13 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// How long a client that still sends is listened to after the end.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How much of it is read, in octets.
+const LEFT: usize = 1 << 20;
 
 /// Looks at what a client sends.
 pub(crate) trait Filter {
@@ -99,12 +107,26 @@ pub(crate) struct Guarded<S, F> {
     ahead: Vec<u8>,
     /// Whether the library has got its poison.
     is_poisoned: bool,
+    /// What is to happen before the end.
+    end: Ending,
+}
+
+/// How far the end of a stream has come.
+#[derive(Debug)]
+enum Ending {
+    /// It has not begun.
+    Open,
+    /// Nothing more is written. What still comes is read for a while: a system that has unread octets takes back those which the
+    /// client has not read yet (RFC 9112 §9.6).
+    Lingering(Pin<Box<Sleep>>, usize),
+    /// It is over.
+    Over,
 }
 
 impl<S, F> Guarded<S, F> {
     /// Watches `stream`, of which `ahead` has been read already.
     pub(crate) fn new(stream: S, filter: F, watch: Arc<Watch>, ahead: Vec<u8>) -> Self {
-        Self { stream, filter, watch, ahead, is_poisoned: false }
+        Self { stream, filter, watch, ahead, is_poisoned: false, end: Ending::Open }
     }
 }
 
@@ -170,7 +192,7 @@ impl<S: AsyncWrite + Unpin, F: Unpin> Guarded<S, F> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for Guarded<S, F> {
+impl<S: AsyncRead + AsyncWrite + Unpin, F: Unpin> AsyncWrite for Guarded<S, F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -192,6 +214,32 @@ impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for Guarded<S, F> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let own = &mut *self;
+        loop {
+            match &mut own.end {
+                Ending::Open => {
+                    ready!(Pin::new(&mut own.stream).poll_shutdown(cx))?;
+                    own.end = Ending::Lingering(Box::pin(sleep(LINGER)), LEFT);
+                }
+                Ending::Lingering(alarm, left) => {
+                    let mut octets = [0; 2048];
+                    let mut buf = ReadBuf::new(&mut octets);
+                    let read = match Pin::new(&mut own.stream).poll_read(cx, &mut buf) {
+                        Poll::Pending => {
+                            ready!(alarm.as_mut().poll(cx));
+                            0
+                        }
+                        Poll::Ready(Ok(())) => buf.filled().len(),
+                        // Whoever has gone need not be listened to.
+                        Poll::Ready(Err(_)) => 0,
+                    };
+                    *left = left.saturating_sub(read);
+                    if read == 0 || *left == 0 {
+                        own.end = Ending::Over;
+                    }
+                }
+                Ending::Over => return Poll::Ready(Ok(())),
+            }
+        }
     }
 }

@@ -60,7 +60,7 @@ where
     let mut builder = http1::Builder::new();
     // Time is ours to keep, which knows a head that is under way from one that is awaited.
     builder.max_buf_size(HEAD).max_header_size(HEAD).header_read_timeout(None);
-    builder.pipeline_flush(true).half_close(true);
+    builder.half_close(true);
     let connection =
         builder.serve_connection(TokioIo::new(stream), service_fn(|request| talk.answer(request)));
     let mut connection = pin!(connection);

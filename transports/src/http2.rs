@@ -42,6 +42,9 @@ const RESETS: usize = 20;
 /// See [`RESETS`].
 const MISTAKES: usize = 100;
 
+/// How much of a body that nobody wants is read, in octets.
+const DRAIN: usize = 128 << 10;
+
 /// How many exchanges a connection keeps for queries to come.
 const SPARE: usize = 2;
 
@@ -274,6 +277,7 @@ where
             Ask::Nothing(reply) => {
                 self.keep(x);
                 self.send(respond, *reply, cx);
+                self.pass_over(request.into_body(), cx);
             }
             Ask::Query(form) if request.body().is_end_stream() => self.serve(x, form, respond, cx),
             // What is said beside the query is passed over, but not before it was said.
@@ -283,6 +287,19 @@ where
             Ask::Body(form, most) => {
                 self.gather(x, form, Some(most), (request, respond), cx);
             }
+        }
+    }
+
+    /// Reads what comes of a body that nobody wants, so that its sender gets to the reply: to be told by a reset that it need
+    /// not go on is more than some clients understand (RFC 9113 §8.1).
+    fn pass_over(&mut self, body: RecvStream, cx: &mut Context<'_>) {
+        if body.is_end_stream() {
+            return;
+        }
+        let mut rest = UnderWay::Drain(Some(Drain { body, left: DRAIN, limit: None }));
+        if Pin::new(&mut rest).poll(cx).is_pending() {
+            rest.limit(self.terms.read);
+            self.under_way.push(rest);
         }
     }
 
@@ -341,9 +358,13 @@ where
                     self.send(respond, reply, cx);
                 }
             },
-            Done::Failed(form, failure, respond) => {
+            Done::Failed(form, failure, respond, body) => {
                 let reply = self.service.fail(form, failure);
                 self.send(respond, reply, cx);
+                // Whoever is slow is not waited for any longer.
+                if let Some(body) = body.filter(|_| failure == Failure::TooLarge) {
+                    self.pass_over(body, cx);
+                }
             }
             Done::Answer(form, x, message, respond) => {
                 let reply = self.service.tell(&x, form, &message);
@@ -456,6 +477,8 @@ enum UnderWay<F> {
     Work(F, Option<Work>),
     /// For the client to take the reply.
     Send(Option<Rest>),
+    /// For the end of a body that nobody wants.
+    Drain(Option<Drain>),
 }
 
 /// A body on its way.
@@ -485,6 +508,14 @@ struct Rest {
     limit: Option<Pin<Box<Sleep>>>,
 }
 
+/// A body that nobody wants.
+struct Drain {
+    body: RecvStream,
+    /// How much of it is read at most, in octets.
+    left: usize,
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
 /// What has come of a request.
 enum Done<F> {
     /// The client does not want it any more.
@@ -492,7 +523,7 @@ enum Done<F> {
     /// The body is there.
     Body(F, Box<Exchange>, SendResponse<Bytes>),
     /// There is no answer.
-    Failed(F, Failure, SendResponse<Bytes>),
+    Failed(F, Failure, SendResponse<Bytes>, Option<RecvStream>),
     /// The answer is there.
     Answer(F, Box<Exchange>, Vec<u8>, SendResponse<Bytes>),
     /// The client has not taken the reply.
@@ -506,7 +537,8 @@ impl<F> UnderWay<F> {
         match self {
             Self::Gather(_, Some(gather)) => gather.limit = limit,
             Self::Send(Some(rest)) => rest.limit = limit,
-            Self::Gather(_, None) | Self::Work(..) | Self::Send(None) => {}
+            Self::Drain(Some(drain)) => drain.limit = limit,
+            Self::Gather(_, None) | Self::Work(..) | Self::Send(None) | Self::Drain(None) => {}
         }
     }
 }
@@ -519,7 +551,9 @@ impl<F: Copy + Unpin> Future for UnderWay<F> {
             Self::Gather(form, slot) => {
                 take(slot, |gather| gather.poll(cx)).map(|over| match over {
                     Some((Gather { x, respond, .. }, Ok(true))) => Done::Body(*form, x, respond),
-                    Some((Gather { respond, .. }, Err(why))) => Done::Failed(*form, why, respond),
+                    Some((Gather { respond, body, .. }, Err(why))) => {
+                        Done::Failed(*form, why, respond, Some(body))
+                    }
                     Some((_, Ok(false))) | None => Done::Gone,
                 })
             }
@@ -527,13 +561,14 @@ impl<F: Copy + Unpin> Future for UnderWay<F> {
                 Some((Work { respond, .. }, Ok(Some((x, message))))) => {
                     Done::Answer(*form, x, message, respond)
                 }
-                Some((Work { respond, .. }, Err(why))) => Done::Failed(*form, why, respond),
+                Some((Work { respond, .. }, Err(why))) => Done::Failed(*form, why, respond, None),
                 Some((_, Ok(None))) | None => Done::Gone,
             }),
             Self::Send(slot) => take(slot, |rest| rest.poll(cx)).map(|over| match over {
                 Some((_, false)) => Done::NotTaken,
                 Some((_, true)) | None => Done::Gone,
             }),
+            Self::Drain(slot) => take(slot, |drain| drain.poll(cx)).map(|_| Done::Gone),
         }
     }
 }
@@ -619,6 +654,24 @@ impl Rest {
             drop(stream.send_trailers(trailers));
         }
         Poll::Ready(true)
+    }
+}
+
+impl Drain {
+    /// Reads on; ready when there is nothing more to read, or enough was. What then still comes ends with a reset.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.body.poll_data(cx) {
+                Poll::Ready(Some(Ok(data))) if data.len() <= self.left => {
+                    self.left -= data.len();
+                    // An error means that the stream is gone, and its room with it.
+                    drop(self.body.flow_control().release_capacity(data.len()));
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending if is_over(&mut self.limit, cx) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 }
 

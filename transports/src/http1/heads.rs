@@ -197,8 +197,8 @@ fn number(text: &[u8], radix: u32) -> Option<u64> {
 }
 
 impl Filter for Heads {
-    // No request line, no header and no chunk has such octets.
-    const POISON: &'static [u8] = b"\0\0";
+    // No request line, no header and no chunk has such octets; what looks like the end of a head has the library read it.
+    const POISON: &'static [u8] = b"\0\0\r\n\r\n";
 
     fn pass(&mut self, octets: &[u8]) -> usize {
         let mut at = 0;
