@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Buf, Bytes};
 use hickory_proto::rr::RecordType;
 use plugins::identity::{Minted, mint};
 use rustls::pki_types::pem::PemObject;
@@ -40,7 +41,7 @@ impl Place {
         let alice = mint("alice", &["staff".to_owned()]).unwrap();
         let bob = mint("bob", &[]).unwrap();
         let corefile = format!(
-            r#"dns://.:@PORT@ tls://.:@PORT:tls@ quic://.:@PORT:tls@ https://.:@PORT:https@ {{
+            r#"dns://.:@PORT@ tls://.:@PORT:tls@ quic://.:@PORT:tls@ https://.:@PORT:https@ https3://.:@PORT:https@ {{
     bind 127.0.0.1
     tls {server} {{
         client_auth request
@@ -310,6 +311,56 @@ fn a_wrong_secret_gets_what_a_missing_page_gets() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn http_3_is_no_different() {
+    let place = Place::new();
+    let client = Client::new(place.pki.ca(), &["h3"]);
+    let connection = client.connect(place.gateway.address_of("https")).await.unwrap();
+    let made = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+    let (mut driver, mut sender) = made;
+    let driver = tokio::spawn(async move { driver.wait_idle().await.to_string() });
+    let mut send = async |path: &str, authorization: &str| {
+        let request = http::Request::post(format!("https://dns.example.org{path}"));
+        let mut request = request.header("content-type", "application/dns-message");
+        if !authorization.is_empty() {
+            request = request.header("authorization", authorization);
+        }
+        let mut stream = sender.send_request(request.body(()).unwrap()).await.unwrap();
+        let message = Query::new("who.test", RecordType::TXT).encode();
+        // A server that does not want it says so.
+        drop(stream.send_data(Bytes::from(message)).await);
+        drop(stream.finish().await);
+        let head = stream.recv_response().await.unwrap();
+        let mut body = Vec::new();
+        while let Some(mut data) = stream.recv_data().await.unwrap() {
+            body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+        }
+        let mut headers = head.headers().clone();
+        headers.remove("date");
+        (head.status(), headers, body)
+    };
+    let (alice, bob) = (&place.alice.token, &place.bob.token);
+    for (path, authorization, want) in [
+        (format!("/dns-query/{alice}"), String::new(), "alice by path"),
+        ("/dns-query".to_owned(), format!("Bearer {bob}"), "bob by authorization"),
+    ] {
+        let (status, headers, body) = send(&path, &authorization).await;
+        assert!(status == 200 && has(Some(body), want), "{path} {authorization}");
+        assert!(headers["cache-control"].to_str().unwrap().contains("private"));
+    }
+    let missing = send("/missing", "").await;
+    assert_eq!(missing.0, 404);
+    assert_eq!(send("/dns-query", "").await.0, 404);
+    for (path, authorization) in [
+        ("/dns-query/wrong".to_owned(), ""),
+        (format!("/dns-query/{alice}"), "Bearer wrong"),
+        ("/dns-query".to_owned(), "Basic d3Jvbmc="),
+    ] {
+        assert_eq!(send(&path, authorization).await, missing, "{path} {authorization}");
+    }
+    driver.abort();
 }
 
 #[test]
