@@ -10,6 +10,7 @@ mod edns;
 mod encode;
 mod header;
 mod name;
+mod rdata;
 mod request;
 pub mod scan;
 pub mod text;

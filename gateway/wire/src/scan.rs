@@ -4,6 +4,7 @@ use crate::answer::{Answer, Section};
 use crate::edns::Edns;
 use crate::header::{Flags, rtype};
 use crate::name::Name;
+use crate::rdata::{Part, form, is_params, is_prefixes, is_texts, is_types};
 
 /// What stands outside the records of a message just read.
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ impl std::error::Error for Malformed {}
 ///
 /// # Errors
 /// [`Malformed`] for a message that ends too soon, a name that is too long or whose pointer does not lead backwards
-/// (RFC 1035 §4.1.4), two OPT records or one with an owner (RFC 6891 §6.1.1).
+/// (RFC 1035 §4.1.4), data that has not the form of its type, two OPT records or one with an owner (RFC 6891 §6.1.1).
 pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
     let mut cursor = Cursor { wire, at: 0 };
     answer.clear();
@@ -93,7 +94,7 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
             }
             // RFC 2181 §8: a TTL with the top bit set counts as zero.
             let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
-            let data = |into: &mut Vec<u8>| cursor.data(rtype, end, into);
+            let data = |into: &mut Vec<u8>| cursor.data(rtype, class, end, into);
             answer.push_with(section, &name[..len], class, rtype, ttl, data)?;
         }
     }
@@ -158,66 +159,55 @@ impl Cursor<'_> {
     }
 
     /// Appends the data of a record that ends at `end`, with the names in it decompressed where RFC 3597 §4 names the
-    /// type, else as it is.
-    fn data(&mut self, rtype: u16, end: usize, into: &mut Vec<u8>) -> Result<(), Malformed> {
+    /// type, else as it is. Data that has not its type's form is refused.
+    fn data(
+        &mut self,
+        rtype: u16,
+        class: u16,
+        end: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let mut name = [0u8; 255];
-        for part in layout(rtype) {
-            match *part {
-                Part::Octets(n) => {
-                    let raw = self.wire.get(self.at..self.at + n).filter(|_| self.at + n <= end);
-                    into.extend_from_slice(
-                        raw.ok_or_else(|| self.wrong("data is too short for its type"))?,
-                    );
-                    self.at += n;
-                }
-                Part::Text => {
-                    let n = 1 + usize::from(self.wire.get(self.at).copied().unwrap_or(0));
-                    let raw = self.wire.get(self.at..self.at + n).filter(|_| self.at + n <= end);
-                    into.extend_from_slice(
-                        raw.ok_or_else(|| self.wrong("data is too short for its type"))?,
-                    );
-                    self.at += n;
-                }
+        for part in form(rtype, class) {
+            let left = self.wire.get(self.at..end).unwrap_or_default();
+            let len = match *part {
+                Part::Octets(n) => n,
+                Part::Text => 1 + usize::from(left.first().copied().unwrap_or(0)),
                 Part::Name => {
                     let len = self.name(&mut name)?;
                     if self.at > end {
                         return Err(self.wrong("a name runs past the end of the data"));
                     }
                     into.extend_from_slice(&name[..len]);
+                    continue;
                 }
-            }
+                Part::Plain => {
+                    Name::span(left).ok_or_else(|| self.wrong("data has no name where one is"))?
+                }
+                Part::Texts if !is_texts(left) => {
+                    return Err(self.wrong("data is no list of character strings"));
+                }
+                Part::Types if !is_types(left) => {
+                    return Err(self.wrong("data is no list of types"));
+                }
+                Part::Params if !is_params(left) => {
+                    return Err(self.wrong("data is no list of parameters"));
+                }
+                Part::Prefixes if !is_prefixes(left) => {
+                    return Err(self.wrong("data is no list of prefixes"));
+                }
+                Part::Texts | Part::Types | Part::Params | Part::Prefixes | Part::Rest => {
+                    left.len()
+                }
+            };
+            let raw =
+                left.get(..len).ok_or_else(|| self.wrong("data is too short for its type"))?;
+            into.extend_from_slice(raw);
+            self.at += len;
         }
-        into.extend_from_slice(self.wire.get(self.at..end).unwrap_or_default());
-        self.at = end;
+        if self.at < end {
+            return Err(self.wrong("data is too long for its type"));
+        }
         Ok(())
-    }
-}
-
-/// A piece of a record's data.
-enum Part {
-    /// So many octets.
-    Octets(usize),
-    /// A character string.
-    Text,
-    /// A name that may be compressed.
-    Name,
-}
-
-/// The beginning of the data of the types whose names may come compressed (RFC 3597 §4); the rest is plain octets.
-fn layout(rtype: u16) -> &'static [Part] {
-    use Part::{Name, Octets, Text};
-    match rtype {
-        rtype::NS | rtype::MD | rtype::MF | rtype::CNAME | rtype::MB | rtype::MG | rtype::MR => {
-            &[Name]
-        }
-        rtype::PTR | rtype::DNAME | rtype::NXT => &[Name],
-        rtype::SOA | rtype::MINFO | rtype::RP => &[Name, Name],
-        rtype::MX | rtype::AFSDB | rtype::RT | rtype::KX => &[Octets(2), Name],
-        rtype::PX => &[Octets(2), Name, Name],
-        rtype::SRV => &[Octets(6), Name],
-        rtype::SIG | rtype::RRSIG => &[Octets(18), Name],
-        rtype::NSEC => &[Name],
-        rtype::NAPTR => &[Octets(4), Text, Text, Text, Name],
-        _ => &[],
     }
 }

@@ -164,3 +164,86 @@ fn a_message_is_as_long_as_its_parts_uncompressed() {
     answer.options.push(option::NSID, b"ab");
     assert_eq!(answer.message_len(14), 50 + 11 + 6);
 }
+
+#[test]
+fn data_has_the_form_of_its_type() {
+    let read = |rtype: u16, class: u16, data: &[u8]| {
+        let mut wire = vec![0, 0, 0x80, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0];
+        wire.extend_from_slice(&rtype.to_be_bytes());
+        wire.extend_from_slice(&class.to_be_bytes());
+        wire.extend_from_slice(&[0, 0, 0, 60]);
+        wire.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        wire.extend_from_slice(data);
+        // Another record behind it must not be read into.
+        wire.extend_from_slice(&[1, b'x', 0, 0]);
+        scan::read(&wire, &mut Answer::default()).is_ok()
+    };
+    // Each with data that is right; an octet less or more is wrong unless the form has an open end.
+    let right: &[(u16, &[u8], bool)] = &[
+        (rtype::A, &[198, 51, 100, 1], false),
+        (rtype::AAAA, &[0; 16], false),
+        (rtype::NS, b"\x01a\x00", false),
+        (rtype::CNAME, b"\x00", false),
+        (rtype::PTR, b"\x01a\x00", false),
+        (rtype::DNAME, b"\x01a\x00", false),
+        (rtype::SOA, &[0; 22], false),
+        (rtype::HINFO, b"\x01a\x01b", false),
+        (rtype::MINFO, b"\x01a\x00\x01b\x00", false),
+        (rtype::MX, b"\x00\x0a\x01a\x00", false),
+        (rtype::TXT, b"\x01a\x02bc", true),
+        (rtype::RP, b"\x00\x01a\x00", false),
+        (rtype::AFSDB, b"\x00\x01\x01a\x00", false),
+        (rtype::SRV, b"\x00\x00\x00\x00\x00\x50\x01a\x00", false),
+        (rtype::NAPTR, b"\x00\x00\x00\x00\x01s\x00\x00\x01a\x00", false),
+        (rtype::NSEC, b"\x01a\x00\x00\x01\x40", false),
+        (rtype::NSEC3PARAM, b"\x01\x00\x00\x00\x01a", false),
+        (rtype::NSEC3, b"\x01\x00\x00\x00\x00\x01a\x00\x01\x40", false),
+        (rtype::HTTPS, b"\x00\x01\x00\x00\x03\x00\x02\x01\xbb", false),
+        (rtype::SVCB, b"\x00\x01\x01a\x00", false),
+        (29, &[0; 16], false),
+        (42, &[0, 1, 24, 3, 198, 51, 100], false),
+        (62, b"\x00\x00\x00\x01\x00\x03\x00\x01\x40", false),
+        (104, &[0; 10], false),
+        (105, &[0; 6], false),
+        (107, b"\x00\x01\x01a\x00", false),
+        (108, &[0; 6], false),
+        (109, &[0; 8], false),
+    ];
+    for (rtype, data, open) in right {
+        assert!(read(*rtype, 1, data), "TYPE{rtype} {data:?}");
+        let more = [*data, &[0]].concat();
+        let less = &data[..data.len() - 1];
+        assert_eq!(read(*rtype, 1, &more), *open, "TYPE{rtype} more");
+        assert!(!read(*rtype, 1, less), "TYPE{rtype} less");
+        // RFC 3123 §4: a list of no prefix is one.
+        assert_eq!(read(*rtype, 1, &[]), *rtype == 42, "TYPE{rtype} empty");
+        assert!(read(*rtype, 255, &[]), "TYPE{rtype} of any class");
+    }
+    for (rtype, data, least) in [
+        (rtype::RRSIG, &[0; 20][..], 19),
+        (rtype::DNSKEY, &[0; 5], 4),
+        (rtype::DS, &[0; 6], 4),
+        (52, &[0; 4], 3),
+        (256, b"\x00\x01\x00\x01x", 4),
+        (257, b"\x00\x05issuex", 7),
+    ] {
+        assert!(read(rtype, 1, data), "TYPE{rtype}");
+        assert!(read(rtype, 1, &data[..least]), "TYPE{rtype}");
+        assert!(!read(rtype, 1, &data[..least - 1]), "TYPE{rtype}");
+    }
+    for (rtype, wrong) in [
+        (rtype::NSEC, &b"\x01a\x00\x00\x00"[..]),
+        (rtype::NSEC, b"\x01a\x00\x00\x21"),
+        (rtype::NSEC, b"\x01a\x00\x01\x01\x40\x00\x01\x40"),
+        (rtype::HTTPS, b"\x00\x01\xc0\x0c"),
+        (rtype::HTTPS, b"\x00\x01\x00\x00\x03\x00\x09\x01"),
+        (rtype::TXT, b"\x05a"),
+        (rtype::MX, b"\x00\x0a\x02a\x00"),
+    ] {
+        assert!(!read(rtype, 1, wrong), "TYPE{rtype} {wrong:?}");
+    }
+    // What is not known, or of another class, has any form.
+    for (rtype, class) in [(65280, 1), (10, 1), (61, 1), (rtype::A, 3)] {
+        assert!(read(rtype, class, &[]) && read(rtype, class, &[1, 2, 3]), "TYPE{rtype}");
+    }
+}

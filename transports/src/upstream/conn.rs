@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use engine::metrics::Counter;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -21,6 +22,9 @@ pub(super) const MAX_PENDING: usize = 128;
 /// After how many queries a socket or connection takes no more: ports are to change (RFC 5452 §9.2).
 const MAX_USES: u64 = 1024;
 
+/// How many messages that reply to nothing a query bears on its socket: somebody may be guessing (RFC 5452 §9.3).
+const MAX_STRAYS: u8 = 8;
+
 /// Why no reply will come on a connection any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
@@ -28,6 +32,8 @@ pub(super) enum Broken {
     DialTimeout,
     /// Its TLS failed, and why.
     Tls(Arc<str>),
+    /// So many messages came that reply to nothing that nothing can be believed.
+    Strays,
     /// The other side says what is no reply, and what.
     Bad(Arc<str>),
     /// The other side closed it.
@@ -48,6 +54,8 @@ pub(super) struct Conn {
     inner: Mutex<Inner>,
     /// Queries begun here.
     uses: AtomicU64,
+    /// Counts messages that reply to nothing.
+    strays: Counter,
 }
 
 /// What the queries and the task of a connection share.
@@ -75,6 +83,8 @@ struct Slot {
     state: State,
     /// Whether a reply with the right id and a wrong question came.
     strayed: bool,
+    /// How many messages came meanwhile that reply to nothing.
+    strays: u8,
     waker: Option<Waker>,
     query: Vec<u8>,
     reply: Vec<u8>,
@@ -103,7 +113,7 @@ pub(super) fn random_id() -> u16 {
 
 impl Conn {
     /// A connection of which nothing is known yet.
-    pub(super) fn new(socket: Option<UdpSocket>) -> Arc<Self> {
+    pub(super) fn new(socket: Option<UdpSocket>, strays: Counter) -> Arc<Self> {
         let local = socket.as_ref().and_then(|socket| socket.local_addr().ok());
         let inner = Inner { connected: socket.is_some(), local, ..Inner::default() };
         Arc::new(Self {
@@ -112,6 +122,7 @@ impl Conn {
             wake: Notify::new(),
             inner: Mutex::new(inner),
             uses: AtomicU64::new(0),
+            strays,
         })
     }
 
@@ -147,6 +158,7 @@ impl Conn {
         slot.id = id;
         slot.state = State::Waiting;
         slot.strayed = false;
+        slot.strays = 0;
         slot.waker = None;
         slot.query.clear();
         write(id, &mut slot.query);
@@ -236,15 +248,35 @@ impl Conn {
         inner.heard += 1;
         let mut waiting = inner.slots.iter_mut();
         let found = waiting.find(|slot| slot.id == id && slot.state == State::Waiting);
-        let Some(slot) = found else { return };
-        if !is_reply(&slot.query, message) {
-            slot.strayed = true;
+        let Some(slot) = found.filter(|slot| is_reply(&slot.query, message)) else {
+            if inner.stray(id, message) {
+                self.strays.increment(1);
+            }
             return;
-        }
+        };
         slot.reply.clear();
         slot.reply.extend_from_slice(message);
         slot.state = State::Answered;
         slot.waker.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Inner {
+    /// Takes note of a message that replies to no query under way, unless it comes late for a query that nobody waits for any
+    /// more, which is no sign of anything. Tells which of the two it is.
+    fn stray(&mut self, id: u16, message: &[u8]) -> bool {
+        let mut free = self.slots.iter().filter(|slot| slot.state != State::Waiting);
+        if free.any(|slot| slot.id == id && is_reply(&slot.query, message)) {
+            return false;
+        }
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Waiting) {
+            slot.strayed |= slot.id == id;
+            slot.strays = slot.strays.saturating_add(1);
+            if slot.strays == MAX_STRAYS {
+                slot.waker.take().into_iter().for_each(Waker::wake);
+            }
+        }
+        true
     }
 }
 
@@ -325,6 +357,9 @@ impl Ticket {
             if slot.state == State::Answered {
                 self.reply = std::mem::take(&mut slot.reply);
                 return Poll::Ready(Ok(()));
+            }
+            if slot.strays >= MAX_STRAYS {
+                return Poll::Ready(Err(Broken::Strays));
             }
             if let Some(broken) = &inner.broken {
                 return Poll::Ready(Err(broken.clone()));

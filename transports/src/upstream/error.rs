@@ -24,6 +24,8 @@ pub enum Error {
     Timeout(Place),
     /// Only replies with another question came.
     Mismatch(Place),
+    /// Many messages came that reply to nothing: somebody may be guessing ids.
+    Strays(Place),
     /// Too many queries are under way.
     Busy(SocketAddr),
 }
@@ -95,6 +97,7 @@ impl fmt::Display for Error {
             Self::Closed(place) => write!(f, "read {place}: the connection was closed"),
             Self::Timeout(place) => write!(f, "read {place}: i/o timeout"),
             Self::Mismatch(place) => write!(f, "read {place}: the reply is to another question"),
+            Self::Strays(place) => write!(f, "read {place}: too many replies to other questions"),
             Self::Busy(to) => write!(f, "too many queries to {to} are under way"),
         }
     }

@@ -20,6 +20,9 @@ const MISSES: &str = "coredns_proxy_conn_cache_misses_total";
 /// The counter of failed health checks.
 const FAILURES: &str = "coredns_proxy_healthcheck_failures_total";
 
+/// The counter of messages that replied to nothing.
+const STRAYS: &str = "causeway_upstream_stray_replies_total";
+
 /// How many response codes have a handle of their own (RFC 6895 §2.3).
 const RCODES: usize = 24;
 
@@ -32,6 +35,7 @@ pub(super) struct Figures {
     /// Hits and misses, each by protocol.
     conns: Table<Counter>,
     failures: Table<Counter>,
+    strays: Table<Counter>,
 }
 
 impl Figures {
@@ -41,12 +45,14 @@ impl Figures {
         metrics::describe(HITS, "Queries that found a connection to their upstream.");
         metrics::describe(MISSES, "Queries that had to make a connection to their upstream.");
         metrics::describe(FAILURES, "Failed health checks of an upstream.");
+        metrics::describe(STRAYS, "Messages of an upstream that reply to no query under way.");
         Self {
             proxy,
             to: addr.to_string(),
             durations: Table::new(RCODES),
             conns: Table::new(2 * Protocol::ALL.len()),
             failures: Table::new(1),
+            strays: Table::new(1),
         }
     }
 
@@ -84,5 +90,11 @@ impl Figures {
             .failures
             .get(0, || metrics::counter(FAILURES, &[("proxy_name", self.proxy), ("to", &self.to)]));
         counter.into_iter().for_each(|counter| counter.increment(1));
+    }
+
+    /// Counts messages that reply to nothing.
+    pub(super) fn strays(&self) -> Counter {
+        let make = || metrics::counter(STRAYS, &[("proxy_name", self.proxy), ("to", &self.to)]);
+        self.strays.get(0, make).cloned().unwrap_or_else(make)
     }
 }

@@ -67,14 +67,16 @@ impl Pool {
         if conns.len() >= most * 2 {
             return Ok(None);
         }
+        let strays = upstream.figures.strays();
         let conn = match protocol {
             Protocol::Udp => udp::open(
                 upstream.addr,
                 settings.source,
                 settings.max_age.map_or(settings.expire, |most| settings.expire.min(most)),
                 settings.read_timeout,
+                strays,
             )?,
-            _ => tcp::open(upstream.road(), Arc::clone(&upstream.dial), settings.life()),
+            _ => tcp::open(upstream.road(), Arc::clone(&upstream.dial), settings.life(), strays),
         };
         conns.push(Arc::clone(&conn));
         let ticket = conn.begin(write);

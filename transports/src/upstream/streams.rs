@@ -102,6 +102,7 @@ impl Upstream {
                 Error::Dial(protocol, self.addr, std::io::ErrorKind::TimedOut.into())
             }
             Broken::Tls(why) => Error::Tls(protocol, self.addr, why),
+            Broken::Strays => Error::Strays(place),
             Broken::Bad(why) => Error::Bad(place, why),
             Broken::Io(cause) if local.is_none() => Error::Dial(protocol, self.addr, cause),
             Broken::Io(cause) => Error::Io(place, cause),

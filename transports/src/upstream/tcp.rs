@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use engine::metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -71,8 +72,8 @@ pub(super) struct Road {
 }
 
 /// Makes a connection in a task of its own; queries may begin at once.
-pub(super) fn open(road: Road, dial: Arc<DialTime>, life: Life) -> Arc<Conn> {
-    let conn = Conn::new(None);
+pub(super) fn open(road: Road, dial: Arc<DialTime>, life: Life, strays: Counter) -> Arc<Conn> {
+    let conn = Conn::new(None, strays);
     tokio::spawn(run(Arc::clone(&conn), road, dial, life));
     conn
 }

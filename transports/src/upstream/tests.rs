@@ -70,7 +70,7 @@ async fn udp(script: impl Fn(&[u8], SocketAddr) -> Vec<Vec<u8>> + Send + 'static
 }
 
 #[tokio::test]
-async fn only_the_reply_to_the_query_counts() {
+async fn fwd_02_only_the_reply_to_the_query_counts() {
     let addr = udp(|query, _| {
         let right = reply(query);
         let (mut id, mut question, mut kind, mut no_response) =
@@ -96,6 +96,35 @@ async fn only_the_reply_to_the_query_counts() {
         assert_eq!(got[0], 0x81);
         assert!(got[10..].eq_ignore_ascii_case(b"\x03www\x07example\x03org\x00\x00\x01\x00\x01"));
     }
+}
+
+#[tokio::test]
+async fn fwd_02_many_wrong_replies_end_the_wait_and_late_ones_do_not() {
+    let addr = udp(|query, _| {
+        let right = reply(query);
+        let wrong = |bit: u8| {
+            let mut wrong = right.clone();
+            wrong[0] ^= bit;
+            wrong
+        };
+        match query[13] {
+            b'g' => (1..=8).map(wrong).collect(),
+            // A few are passed over, however often a query that was answered is answered again.
+            _ => (1..=5).map(wrong).chain(vec![right.clone(); 20]).collect(),
+        }
+    })
+    .await;
+    let upstream = Upstream::new(addr, &Speech::Plain, settings());
+    for _ in 0..100 {
+        ask(&upstream, Protocol::Udp, "few.test").await.unwrap();
+    }
+    let error = ask(&upstream, Protocol::Udp, "guess.test").await.unwrap_err();
+    assert!(matches!(error, Error::Strays(_)), "{error}");
+    let line =
+        format!("causeway_upstream_stray_replies_total{{proxy_name=\"test\",to=\"{addr}\"}} ");
+    let text = engine::metrics::render();
+    let count = text.split(&line).nth(1).unwrap().lines().next().unwrap().to_owned();
+    assert!(count.parse::<u64>().unwrap() >= 508, "{count}");
 }
 
 #[tokio::test]
@@ -133,7 +162,7 @@ async fn what_is_wrong_is_told_in_known_words() {
 }
 
 #[tokio::test]
-async fn ids_and_ports_are_many() {
+async fn fwd_01_ids_and_ports_are_many() {
     let seen = Arc::new(Mutex::new((HashSet::new(), HashSet::new())));
     let noted = Arc::clone(&seen);
     let addr = udp(move |query, peer| {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::metrics::Counter;
 use tokio::io::{Interest, Ready};
 use tokio::time::{Instant, sleep_until};
 
@@ -26,11 +27,12 @@ pub(super) fn open(
     source: Option<IpAddr>,
     life: Duration,
     linger: Duration,
+    strays: Counter,
 ) -> io::Result<Arc<Conn>> {
     let socket = UdpSocket::bind(SocketAddr::new(source.unwrap_or_else(|| any(addr)), 0))?;
     socket.set_nonblocking(true)?;
     socket.connect(addr)?;
-    let conn = Conn::new(Some(tokio::net::UdpSocket::from_std(socket)?));
+    let conn = Conn::new(Some(tokio::net::UdpSocket::from_std(socket)?), strays);
     let retire = conn.made + life;
     tokio::spawn(read(Arc::clone(&conn), retire, retire + linger));
     Ok(conn)

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::metrics::Counter;
-use engine::{Carry, Exchange, Fault, Plugin, Provider, Reach, Step, Transport, Work};
+use engine::{Carry, End, Exchange, Fault, Layout, Plugin, Provider, Reach, Step, Transport, Work};
 use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 use transports::upstream::{self, Protocol, Reply, Upstream};
-use wire::{Flags, Section, rcode};
+use wire::{Flags, Section, rcode, rtype};
 
 use super::flight::{Flights, Joined};
 use super::message::{self, Hop, Outgoing};
+use super::sift::{Sifted, sift};
 
 /// How long asking may take in all.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -25,6 +26,10 @@ const ALL_DOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(22), why: "no 
 
 /// No upstream replied (EDE 23, Network Error).
 const NO_REPLY: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(23), why: "no upstream replied" };
+
+/// No upstream gave a reply that can be used (EDE 24, Invalid Data).
+const UNUSABLE: Fault =
+    Fault { rcode: rcode::SERVFAIL, ede: Some(24), why: "no upstream gave a usable reply" };
 
 /// An upstream answered another question.
 const WRONG_REPLY: Fault =
@@ -86,6 +91,8 @@ pub(super) struct Forward {
     pub(super) turn: AtomicUsize,
     pub(super) running: AtomicUsize,
     pub(super) flights: Flights,
+    /// Which zones are our own.
+    pub(super) layout: Layout,
     /// Counts queries that found no upstream up.
     pub(super) broken: Counter,
     /// Counts queries over `max_concurrent`.
@@ -119,7 +126,29 @@ impl Plugin for Forward {
     }
 
     fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
-        Box::pin(self.share(x))
+        Box::pin(async {
+            match self.share(x).await {
+                Step::Done => self.come_home(x),
+                step => step,
+            }
+        })
+    }
+
+    fn asked(&self, x: &mut Exchange, _: Carry) -> Step {
+        let (_, answer, end) = x.sub();
+        let (rcode, flags) = (answer.rcode, answer.flags);
+        match end {
+            Some(End::Answered) => {
+                x.graft();
+                let answer = x.answer_mut();
+                answer.rcode = rcode;
+                answer.flags.set(Flags::TC, flags.has(Flags::TC));
+                answer.flags.set(Flags::AD, false);
+                Step::Done
+            }
+            Some(End::Failed(fault)) => Step::Fail(fault),
+            Some(End::Silent) | None => Step::Fail(UNUSABLE),
+        }
     }
 }
 
@@ -203,7 +232,7 @@ impl Forward {
                         upstream.suspect();
                     }
                     failed += 1;
-                    if matches!(error, Wrong::Reply(_)) {
+                    if !matches!(error, Wrong::Upstream(_)) {
                         answered = 0;
                     }
                     wrong = Some(error);
@@ -216,7 +245,8 @@ impl Forward {
         }
         match wrong {
             _ if answered > 0 => self.pass(x),
-            Some(wrong) => x.fail(NO_REPLY, wrong),
+            Some(Wrong::Upstream(error)) => x.fail(NO_REPLY, error),
+            Some(unusable) => x.fail(UNUSABLE, unusable),
             None if Instant::now() < deadline => x.fail(ALL_DOWN, ALL_DOWN.why),
             None => x.fail(NO_REPLY, "no upstream replied within 5s"),
         }
@@ -235,18 +265,51 @@ impl Forward {
         protocol = upstream.secure().unwrap_or(protocol);
         loop {
             let begun = Instant::now();
-            let (reply, room) = send(Outgoing::of(x, protocol), upstream, protocol)
-                .await
-                .map_err(Wrong::Upstream)?;
+            let (reply, room) = match send(Outgoing::of(x, protocol), upstream, protocol).await {
+                Ok(sent) => sent,
+                // RFC 5452 §9.3: nobody can guess at a connection of TCP.
+                Err(upstream::Error::Strays(_)) if protocol == Protocol::Udp => {
+                    protocol = Protocol::Tcp;
+                    continue;
+                }
+                Err(error) => return Err(Wrong::Upstream(error)),
+            };
             let room = Some(room).filter(|_| protocol == Protocol::Udp);
             let read = message::read(&reply, room, trusted, x.answer_mut());
             read.map_err(Wrong::Reply)?;
             upstream.replied(x.answer().rcode, begun.elapsed());
+            self.judge(x)?;
             let has_room = self.prefer_udp || x.query.transport != Transport::Udp || x.is_nested();
             if protocol != Protocol::Udp || !has_room || !x.answer().flags.has(Flags::TC) {
                 return Ok(());
             }
             protocol = Protocol::Tcp;
+        }
+    }
+
+    /// Takes out of a reply what does not belong to it.
+    fn judge(&self, x: &mut Exchange) -> Result<(), Wrong> {
+        let own = self.layout.own_zones();
+        let (request, answer) = x.parts_mut();
+        match sift(request, &self.reach.from, own, answer) {
+            Sifted::Answer | Sifted::Home(_) => Ok(()),
+            Sifted::Referral => Err(Wrong::Referral),
+            Sifted::Endless => Err(Wrong::Endless),
+        }
+    }
+
+    /// Asks ourselves for the rest of a chain that has led to a zone of our own: the upstream's copy of it does not count.
+    fn come_home(&self, x: &mut Exchange) -> Step {
+        let own = self.layout.own_zones();
+        let leads = |rr: &wire::Rr| matches!(rr.rtype, rtype::CNAME | rtype::DNAME);
+        if own.is_empty() || !x.answer().section(Section::Answer).any(leads) {
+            return Step::Done;
+        }
+        let (request, answer) = x.parts_mut();
+        let (kind, home) = (request.rtype, sift(request, &self.reach.from, own, answer));
+        match home {
+            Sifted::Home(name) if kind != rtype::CNAME => x.ask(&name, kind, Carry(0)),
+            _ => Step::Done,
         }
     }
 
@@ -297,6 +360,10 @@ enum Wrong {
     Upstream(upstream::Error),
     /// Its reply cannot be read.
     Reply(wire::scan::Malformed),
+    /// It sends us elsewhere (RFC 1034 §4.3.1), where a forwarder does not go.
+    Referral,
+    /// Its chain of names is too long.
+    Endless,
 }
 
 impl std::fmt::Display for Wrong {
@@ -304,6 +371,8 @@ impl std::fmt::Display for Wrong {
         match self {
             Self::Upstream(error) => error.fmt(f),
             Self::Reply(malformed) => malformed.fmt(f),
+            Self::Referral => f.write_str("the upstream only refers to other servers"),
+            Self::Endless => f.write_str("the reply's chain of CNAME records is too long"),
         }
     }
 }

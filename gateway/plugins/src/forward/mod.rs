@@ -5,6 +5,7 @@ mod handler;
 mod message;
 mod resolve;
 mod setup;
+mod sift;
 mod target;
 
 #[cfg(test)]

@@ -316,6 +316,7 @@ fn read(
         turn: AtomicUsize::new(0),
         running: AtomicUsize::new(0),
         flights: Flights::new(),
+        layout: setup.layout(),
         broken: engine::metrics::counter(BROKEN, &[]),
         rejects: engine::metrics::counter(REJECTS, &[]),
     })
