@@ -382,7 +382,7 @@ fn texts(records: &[Record]) -> Vec<String> {
 }
 
 /// Connects from a given address.
-fn connect_from(source: IpAddr, server: SocketAddr) -> Option<TcpStream> {
+pub(crate) fn connect_from(source: IpAddr, server: SocketAddr) -> Option<TcpStream> {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = socket(family, SocketType::STREAM, None).ok()?;

@@ -11,6 +11,7 @@ pub mod process;
 pub mod quic;
 pub mod relay;
 pub mod scripted;
+pub mod tls;
 pub mod upstream;
 pub mod watchman;
 pub mod web;

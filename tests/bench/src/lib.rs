@@ -1,4 +1,6 @@
-//! What the echo server and the load generator share: sockets, and queries as octets.
+//! What the echo server and the load generators share: sockets, and queries as octets.
+
+pub mod link;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

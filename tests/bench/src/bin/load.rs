@@ -1,14 +1,16 @@
-//! `load ADDRESS NAMES [SECONDS [SOCKETS [OUTSTANDING]]]`: asks as fast as replies come, and prints one line of JSON.
+//! `load SERVER NAMES [SECONDS [SOCKETS [OUTSTANDING]]]`: asks as fast as replies come, and prints one line of JSON.
 //!
+//! SERVER is `ADDRESS:PORT` for UDP, `tcp://ADDRESS:PORT` or `tls://ADDRESS:PORT`; all that a socket has to ask goes in one write.
 //! Each of the sockets keeps so many queries under way; a reply makes room for the next. NAMES is a file of `NAME [TYPE]` lines, asked in
 //! random order. A query without a reply for a second is lost.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use bench::link::{Link, Transport, server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// After what time a query counts as lost.
@@ -26,9 +28,9 @@ fn main() -> ExitCode {
         words.get(at).map_or(Ok(default), |w| w.parse::<f64>().map_err(|e| format!("{w:?}: {e}")))
     };
     let plan = || -> Result<Plan, String> {
-        let address = words
-            .first()
-            .ok_or("usage: load ADDRESS:PORT NAMES [SECONDS [SOCKETS [OUTSTANDING]]]")?;
+        let address = words.first().ok_or(
+            "usage: load [tcp://|tls://]ADDRESS:PORT NAMES [SECONDS [SOCKETS [OUTSTANDING]]]",
+        )?;
         let names = words.get(1).ok_or("which names?")?;
         let text = std::fs::read_to_string(names).map_err(|e| format!("{names}: {e}"))?;
         let queries = text.lines().map(bench::query).collect::<Result<Vec<_>, _>>()?;
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
             return Err(format!("{names} is empty"));
         }
         Ok(Plan {
-            server: address.parse().map_err(|e| format!("{address:?}: {e}"))?,
+            server: server(address)?,
             queries,
             time: Duration::from_secs_f64(number(2, 3.0)?),
             sockets: number(3, 8.0)? as usize,
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
 /// What to ask whom, and how hard.
 struct Plan {
     /// The server.
-    server: SocketAddr,
+    server: (Transport, SocketAddr),
     /// The queries, encoded, with ID 0.
     queries: Vec<Vec<u8>>,
     /// How long to ask.
@@ -85,8 +87,8 @@ struct Slot {
 
 /// One socket and its queries.
 struct Client {
-    /// The socket, connected to the server.
-    socket: UdpSocket,
+    /// The way to the server.
+    link: Link,
     /// The queries.
     slots: Vec<Slot>,
     /// The slots that are free.
@@ -110,19 +112,11 @@ struct Tally {
 /// Asks until the time is over, then waits for the last replies.
 fn run(plan: &Plan) -> io::Result<String> {
     let begin = Instant::now();
-    let any: SocketAddr = if plan.server.is_ipv4() {
-        (Ipv4Addr::UNSPECIFIED, 0).into()
-    } else {
-        (Ipv6Addr::UNSPECIFIED, 0).into()
-    };
     let slot = |id| Slot { id, query: 0, sent: begin, open: false };
     let mut clients = Vec::new();
     for _ in 0..plan.sockets {
-        let socket = bench::socket(any)?;
-        socket.connect(plan.server)?;
-        socket.set_nonblocking(true)?;
         clients.push(Client {
-            socket,
+            link: Link::open(plan.server.0, plan.server.1, None)?,
             slots: (0..plan.outstanding).map(slot).collect(),
             free: (0..plan.outstanding).collect(),
         });
@@ -144,7 +138,7 @@ fn run(plan: &Plan) -> io::Result<String> {
             break;
         }
         let mut fds: Vec<PollFd<'_>> =
-            clients.iter().map(|c| PollFd::new(&c.socket, PollFlags::IN)).collect();
+            clients.iter().map(|c| PollFd::new(&c.link, PollFlags::IN)).collect();
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }))?;
         let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
         for (client, _) in clients.iter_mut().zip(ready).filter(|(_, r)| *r) {
@@ -172,8 +166,8 @@ impl Client {
             let slot = &mut self.slots[usize::from(index)];
             message[..bytes.len()].copy_from_slice(bytes);
             message[..2].copy_from_slice(&slot.id.to_be_bytes());
-            match self.socket.send(&message[..bytes.len()]) {
-                Ok(_) => (slot.query, slot.sent, slot.open) = (query, Instant::now(), true),
+            match self.link.send(&message[..bytes.len()]) {
+                Ok(()) => (slot.query, slot.sent, slot.open) = (query, Instant::now(), true),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.free.push(index);
                     break;
@@ -182,13 +176,13 @@ impl Client {
             }
             tally.sent += 1;
         }
-        Ok(())
+        self.link.flush()
     }
 
     /// Takes all replies that are there.
     fn drain(&mut self, plan: &Plan, tally: &mut Tally, buffer: &mut [u8]) -> io::Result<()> {
         loop {
-            let length = match self.socket.recv(buffer) {
+            let length = match self.link.receive(buffer) {
                 Ok(length) => length,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) => return Err(e),
