@@ -45,17 +45,17 @@ impl Default for Bounds {
 
 impl Bounds {
     /// The same with no more connections than the process may have files open, less what it needs besides: for upstreams,
-    /// clusters, listeners and files. With it a warning, if connections had to be taken away.
+    /// clusters, files, and for what each of the threads listens with. With it a warning, if connections had to be taken away.
     #[must_use]
-    pub fn within_descriptors(self) -> (Self, Option<String>) {
+    pub fn within_descriptors(self, threads: usize) -> (Self, Option<String>) {
         let soft = getrlimit(Resource::Nofile).current;
         let soft = soft.map_or(usize::MAX, |soft| usize::try_from(soft).unwrap_or(usize::MAX));
-        self.within(soft)
+        self.within(soft, threads)
     }
 
     /// The same for a limit.
-    fn within(self, soft: usize) -> (Self, Option<String>) {
-        let reserve = (soft / 4).clamp(32, 4096);
+    fn within(self, soft: usize, threads: usize) -> (Self, Option<String>) {
+        let reserve = (soft / 4).min(4096).max(64 + 8 * threads);
         let room = soft.saturating_sub(reserve).max(1);
         if room >= self.connections {
             return (self, None);

@@ -4,7 +4,7 @@ mod header;
 mod sessions;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use engine::{ProxyPolicy, ProxySpec};
@@ -50,6 +50,16 @@ pub(crate) fn is_believed(spec: &ProxySpec, peer: IpAddr) -> bool {
     policy(spec, peer) == ProxyPolicy::Use
 }
 
+impl Ends {
+    /// The same, with the proxy's port where the client's is not told: nobody asks from port 0, and what does gets no answer.
+    fn from(mut self, proxy: SocketAddr) -> Self {
+        if self.peer.port() == 0 {
+            self.peer.set_port(proxy.port());
+        }
+        self
+    }
+}
+
 /// Reads the header of a stream, if there is one to be.
 ///
 /// # Errors
@@ -86,7 +96,9 @@ pub(crate) async fn stream(
             denied("a PROXY header, of one who may send none")
         }
         Some(Found { len, ends: told, .. }) => Ok(Begun {
-            ends: told.filter(|_| policy == ProxyPolicy::Use).unwrap_or(ends),
+            ends: told
+                .filter(|_| policy == ProxyPolicy::Use)
+                .map_or(ends, |told| told.from(ends.peer)),
             ahead: bytes.get(len..).unwrap_or_default().into(),
         }),
     }
@@ -99,7 +111,7 @@ pub(crate) async fn stream(
 pub(crate) fn datagram<'a>(
     spec: &ProxySpec,
     sessions: Option<&Sessions>,
-    peer: std::net::SocketAddr,
+    peer: SocketAddr,
     bytes: &'a [u8],
     now: Instant,
 ) -> Result<Unwrapped<'a>, &'static str> {
@@ -122,6 +134,7 @@ pub(crate) fn datagram<'a>(
         }
         Head::Found(found) => {
             let ends = found.ends.filter(|_| policy == ProxyPolicy::Use);
+            let ends = ends.map(|ends| ends.from(peer));
             if let (Some(sessions), Some(ends)) = (sessions, ends) {
                 sessions.note(peer, ends, now);
             }

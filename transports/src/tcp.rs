@@ -212,7 +212,9 @@ impl Talk<'_> {
                     if now >= deadline && self.waiting.is_empty() && pause.is_none() {
                         return Ok(End::Idle);
                     }
-                    timer.as_mut().reset(deadline.max(now + self.timeouts.idle.min(self.timeouts.read)));
+                    // What is under way is waited for, however long it takes.
+                    let late = now >= deadline;
+                    timer.as_mut().reset(if late { now + self.timeouts.idle } else { deadline });
                 }
             }
             let now = Instant::now();
@@ -382,3 +384,6 @@ async fn finish(
     live.fork(&mut x);
     (x, out)
 }
+
+#[cfg(test)]
+mod tests;

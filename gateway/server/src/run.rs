@@ -111,7 +111,7 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
     warn(&corefile, &built);
     let mut built = built;
     let workers = Workers::start(settings.workers()).context("cannot start the worker threads")?;
-    let (bounds, few) = bounds(settings).within_descriptors();
+    let (bounds, few) = bounds(settings).within_descriptors(settings.workers());
     if let Some(few) = few {
         log::warn!("{few}");
     }

@@ -123,11 +123,12 @@ async fn who_waits_for_a_listener_gets_the_next_room() {
 #[test]
 fn connections_leave_descriptors_for_others() {
     let bounds = Bounds::default();
-    assert_eq!(bounds.within(usize::MAX), (bounds, None));
-    assert_eq!(bounds.within(20_000), (bounds, None));
-    for (soft, connections) in [(1024, 768), (256, 192), (64, 32), (16, 1), (12_000, 9_000)] {
-        let (within, warning) = bounds.within(soft);
+    assert_eq!(bounds.within(usize::MAX, 2), (bounds, None));
+    assert_eq!(bounds.within(20_000, 2), (bounds, None));
+    for (soft, connections) in [(1024, 768), (256, 176), (128, 48), (64, 1), (12_000, 9_000)] {
+        let (within, warning) = bounds.within(soft, 2);
         assert_eq!(within.connections, connections, "{soft}");
         assert!(warning.unwrap().contains(&format!("{soft} files")), "{soft}");
     }
+    assert_eq!(bounds.within(1024, 64).0.connections, 448, "threads have sockets of their own");
 }
