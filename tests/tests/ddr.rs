@@ -16,14 +16,14 @@ import dns.message, dns.resolver
 port, name = int(sys.argv[1]), sys.argv[2]
 resolver = dns.resolver.Resolver(configure=False)
 resolver.nameservers, resolver.port = ["127.0.0.1"], port
-resolver.try_ddr(lifetime=20)
+resolver.try_ddr(lifetime=60)
 for server in resolver.nameservers:
     if isinstance(server, str):
         print("Do53")
         continue
     server.verify = os.environ["SSL_CERT_FILE"]
     query = dns.message.make_query(name, "A")
-    reply = server.query(query, timeout=20, source=None, source_port=0, max_size=False)
+    reply = server.query(query, timeout=60, source=None, source_port=0, max_size=False)
     print(server.kind(), *[rr.to_text() for rrset in reply.answer for rr in rrset])
 "#;
 
@@ -53,7 +53,8 @@ fn found(gateway: &Gateway, pki: &Pki) -> Vec<String> {
 fn ddr_01_dnspython_moves_to_every_transport_it_speaks() {
     let pki = Pki::new();
     let pair = pki.server("server", &["dns.example.org", "127.0.0.1"]);
-    let keys = "tls://.:@PORT:tls@ quic://.:@PORT:tls@ https://.:@PORT:https@";
+    let keys =
+        "tls://.:@PORT:tls@ quic://.:@PORT:tls@ https://.:@PORT:https@ https3://.:@PORT:https@";
     for ddr in ["ddr", "ddr dns.example.org"] {
         let gateway = start(&pair, keys, ddr, "");
         assert_eq!(
@@ -64,7 +65,11 @@ fn ddr_01_dnspython_moves_to_every_transport_it_speaks() {
     }
     // In the order that the operator prefers, with another path.
     let ddr = "ddr dns.example.org {\n  transports https tls\n }";
-    let gateway = start(&pair, keys, ddr, "");
+    let gateway = start(&pair, keys, ddr, "https {\n  path /q /dns-query\n }");
+    assert!(
+        tests::client::dig(gateway.address_of(""), "_dns.resolver.arpa TYPE64 +short")
+            .contains("/q{?dns}")
+    );
     assert_eq!(found(&gateway, &pki), ["DoH 203.0.113.1", "DoT 203.0.113.1"]);
 }
 
