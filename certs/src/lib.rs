@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod acme;
 mod client;
 mod clients;
 mod date;
@@ -20,6 +21,9 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use acme::{
+    ACME_ALPN, Acme, Answers, Challenge, LETS_ENCRYPT, Proof, Resolve, Resolving, Showing,
+};
 pub use client::ClientTls;
 pub use clients::{ClientCas, Holder, fingerprint};
 pub use date::date;

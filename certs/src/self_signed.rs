@@ -70,7 +70,7 @@ impl SelfSigned {
         let (pair, unwritten) = match load(&chain, &key, &subject) {
             Some(pair) => (pair, None),
             None => {
-                let (pair, texts) = make(&subject, known_key(&key, target)?, &chain, &key)?;
+                let (pair, texts) = make(&subject, &known_key(&key, target)?, &chain, &key)?;
                 (pair, Some(texts))
             }
         };
@@ -131,7 +131,7 @@ impl SelfSigned {
     fn write(&self) {
         let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((chain, key)) = unwritten.take() else { return };
-        let folder = self.chain.parent().unwrap_or(Path::new("."));
+        let folder = self.chain.parent().unwrap_or_else(|| Path::new("."));
         let written = store::folder(folder)
             // The key first: a certificate without it is of no use.
             .and_then(|()| store::write(&self.key, key.as_bytes()))
@@ -150,7 +150,7 @@ impl SelfSigned {
             return;
         }
         let made = known_key(&self.key, self.target)
-            .and_then(|key| make(&self.subject, key, &self.chain, &self.key));
+            .and_then(|key| make(&self.subject, &key, &self.chain, &self.key));
         match made {
             Ok((pair, texts)) => {
                 self.now.store(pair.into());
@@ -200,7 +200,7 @@ fn known_key(path: &Path, target: &'static str) -> Result<KeyPair, Error> {
 /// Makes a certificate; with its chain and key in PEM.
 fn make(
     subject: &Subject,
-    key: KeyPair,
+    key: &KeyPair,
     chain_file: &Path,
     key_file: &Path,
 ) -> Result<(Pair, (String, String)), Error> {
@@ -225,7 +225,7 @@ fn make(
     };
     // Clocks of clients may be behind.
     (params.not_before, params.not_after) = (at(now() - DAY), at(now() + VALID));
-    let made = params.self_signed(&key).map_err(wrong)?;
+    let made = params.self_signed(key).map_err(wrong)?;
     let texts = (made.pem(), key.serialize_pem());
     let unreadable = |_| Error::new("the certificate that was made cannot be read");
     let chain = vec![CertificateDer::from_pem_slice(texts.0.as_bytes()).map_err(unreadable)?];

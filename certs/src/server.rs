@@ -13,7 +13,7 @@ use crate::keylog::KeyLogFile;
 use crate::pair::Pair;
 use crate::tickets::{Sessions, Tickets};
 use crate::watched::{Watched, watch};
-use crate::{Error, Source, provider};
+use crate::{ACME_ALPN, Answers, Error, Source, provider};
 
 /// Whether a handshake for a TLS name (none if the client sent none) goes on.
 pub type Gate = Arc<dyn Fn(Option<&str>) -> bool + Send + Sync>;
@@ -226,7 +226,13 @@ impl ServerTls {
         gate: Option<Gate>,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> ServerConfig {
-        let resolver = Arc::new(Resolver { chosen: Arc::clone(&self.chosen), gate });
+        let answers = self.chosen.sources.iter().find_map(Source::answers).cloned();
+        let mut alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.to_vec()).collect();
+        // Without a list every client is served, whatever it asks for.
+        if answers.is_some() && !alpn.is_empty() {
+            alpn.push(ACME_ALPN.to_vec());
+        }
+        let resolver = Arc::new(Resolver { chosen: Arc::clone(&self.chosen), gate, answers });
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(versions)
             // The provider has suites of both versions.
@@ -236,7 +242,7 @@ impl ServerTls {
             _ => builder.with_client_cert_verifier(Arc::clone(&self.demand) as _),
         };
         let mut config = builder.with_cert_resolver(resolver);
-        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config.alpn_protocols = alpn;
         if let Some(keylog) = &self.keylog {
             config.key_log = Arc::clone(keylog) as _;
         }
@@ -285,6 +291,8 @@ impl Chosen {
 struct Resolver {
     chosen: Arc<Chosen>,
     gate: Option<Gate>,
+    /// What is shown to CAs.
+    answers: Option<Arc<Answers>>,
 }
 
 impl fmt::Debug for Resolver {
@@ -295,6 +303,13 @@ impl fmt::Debug for Resolver {
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // No CA is kept out, and none gets anything else (RFC 8737 §3).
+        let is_acme = hello
+            .alpn()
+            .is_some_and(|mut all| all.next() == Some(ACME_ALPN) && all.next().is_none());
+        if let Some(answers) = self.answers.as_ref().filter(|_| is_acme) {
+            return answers.certificate(hello.server_name()?);
+        }
         if self.gate.as_ref().is_some_and(|gate| !gate(hello.server_name())) {
             return None;
         }

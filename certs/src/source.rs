@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::acme::{Acme, Answers, Challenge, Managed};
 use crate::pair::Pair;
 use crate::self_signed::{SelfSigned, Subject};
 use crate::watched::Watched;
@@ -37,7 +38,9 @@ enum Kind {
     /// Two files, chain and key.
     Files(Arc<Watched<Pair>>),
     /// A certificate that is signed by itself.
-    SelfSigned(SelfSigned),
+    SelfSigned(Box<SelfSigned>),
+    /// One that is obtained by ACME.
+    Acme(Arc<Managed>),
 }
 
 impl Source {
@@ -61,14 +64,43 @@ impl Source {
         target: &'static str,
     ) -> Result<Self, Error> {
         let made = SelfSigned::new(folder, name, subject, target)?;
-        Ok(Self::new(Kind::SelfSigned(made), target))
+        Ok(Self::new(Kind::SelfSigned(Box::new(made)), target))
+    }
+
+    /// A certificate that is obtained by ACME, and replaced before its end, by [`Source::run`]. There may be none at first.
+    ///
+    /// # Errors
+    /// If the CAs that its server is checked by cannot be read.
+    pub fn acme(acme: Acme, target: &'static str) -> Result<Self, Error> {
+        let managed = Managed::new(acme, target)?;
+        Ok(Self::new(Kind::Acme(Arc::new(managed)), target))
+    }
+
+    /// Obtains what is to be obtained, until `stop` says so; nothing if there is nothing to be obtained. Of several calls for one
+    /// source one is at work.
+    pub async fn run(&self, stop: impl Future<Output = ()>) {
+        match &self.0.kind {
+            Kind::Files(_) | Kind::SelfSigned(_) => {}
+            Kind::Acme(managed) => managed.run(stop).await,
+        }
+    }
+
+    /// What is shown to CAs in handshakes, if that is how the domain is shown to be ours.
+    pub(crate) fn answers(&self) -> Option<&Arc<Answers>> {
+        match &self.0.kind {
+            Kind::Files(_) | Kind::SelfSigned(_) => None,
+            Kind::Acme(managed) => {
+                let acme = managed.acme();
+                (acme.challenge == Challenge::TlsAlpn).then_some(&acme.answers)
+            }
+        }
     }
 
     /// Keeps a certificate that is signed by itself in its files, says which one it is, and replaces it before its end. Waits for
     /// the disk.
     pub fn keep(&self) {
         match &self.0.kind {
-            Kind::Files(_) => {}
+            Kind::Files(_) | Kind::Acme(_) => {}
             Kind::SelfSigned(made) => made.keep(),
         }
     }
@@ -92,6 +124,7 @@ impl Source {
         match &self.0.kind {
             Kind::Files(files) => Some(files.now()),
             Kind::SelfSigned(made) => Some(made.now()),
+            Kind::Acme(managed) => managed.now(),
         }
     }
 
@@ -102,6 +135,7 @@ impl Source {
                 files.files().first().map(|file| file.display().to_string()).unwrap_or_default()
             }
             Kind::SelfSigned(made) => made.chain().display().to_string(),
+            Kind::Acme(managed) => format!("acme/{}", managed.acme().domain),
         }
     }
 
@@ -112,6 +146,7 @@ impl Source {
                 files.look();
             }
             Kind::SelfSigned(made) => made.look(),
+            Kind::Acme(managed) => managed.look(),
         }
         self.remind(now());
     }
@@ -127,7 +162,12 @@ impl Source {
         }
         let left = until - now;
         let due = REMINDERS.into_iter().rfind(|days| left <= days * DAY);
-        let Some(days) = due.filter(|days| *days == 0 || left <= (until - from) / 3) else {
+        let part = match inner.kind {
+            Kind::Files(_) => 3,
+            // These are replaced before, so that it is late when this is said.
+            Kind::SelfSigned(_) | Kind::Acme(_) => 6,
+        };
+        let Some(days) = due.filter(|days| *days == 0 || left <= (until - from) / part) else {
             return;
         };
         if inner.reminded.fetch_min(days, Ordering::AcqRel) <= days {
@@ -152,6 +192,7 @@ impl Source {
         let (taken, refused, broken) = match &self.0.kind {
             Kind::Files(files) => files.counts(),
             Kind::SelfSigned(made) => (made.made(), 0, false),
+            Kind::Acme(managed) => managed.counts(),
         };
         Status {
             source: self.label(),

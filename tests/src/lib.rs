@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod edge;
 pub mod gateway;
 pub mod namespace;
+pub mod pebble;
 pub mod pki;
 pub mod process;
 pub mod quic;

@@ -184,11 +184,13 @@ impl Pages {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The reply to one request: that of the first page with its path.
+    /// The reply to one request: that of the first page with its path, or whose path ends in a slash and begins it.
     fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         let pages = self.now();
-        let told = match pages.iter().find(|page| page.path == path) {
+        let begins = |page: &&Page| page.path.ends_with('/') && path.starts_with(&page.path);
+        let found = pages.iter().find(|page| page.path == path);
+        let told = match found.or_else(|| pages.iter().find(begins)) {
             None => Told::text(404, "404 page not found\n"),
             Some(page) => page.handler.handle(Ask {
                 method: request.method().as_str(),

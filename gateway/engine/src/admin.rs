@@ -50,7 +50,7 @@ pub trait Handler: Any + fmt::Debug + Send + Sync {
 pub struct Page {
     /// The address of the listener.
     pub addr: SocketAddr,
-    /// The path, such as `/health`.
+    /// The path, such as `/health`; one that ends in a slash is for all below it.
     pub path: String,
     /// The plugin it belongs to, for messages.
     pub plugin: &'static str,

@@ -10,6 +10,7 @@ use wire::Name;
 
 use crate::admin::Page;
 use crate::door::Door;
+use crate::everywhere;
 use crate::exchange::Transport;
 use crate::gateway::Common;
 use crate::layout;
@@ -111,6 +112,8 @@ impl Build<'_> {
                     wrong.extend(diagnostic.apart());
                 }
             }
+            let links = std::mem::take(&mut whole.everywhere);
+            everywhere::place(&links, drafts.iter_mut().map(|draft| &mut draft.site));
         }
         let (groups, routes) = self.groups(&drafts, &mut wrong);
         check_tls(&groups, &drafts, &mut wrong, &mut whole.warnings);
@@ -142,6 +145,7 @@ impl Build<'_> {
             sites,
             groups: numbered,
             lost: whole.lost,
+            pass: whole.pass,
             shared: whole.shared,
             stacktrace: whole.stacktrace,
             tasks: Stopper::new(Duration::ZERO),
@@ -480,7 +484,9 @@ fn finish(mut builder: SiteBuilder, routes: Box<[Route]>, wrong: &mut Vec<Diagno
         log::error!("a server block was completed twice");
     }
     Site {
-        is_bare: builder.chain.is_empty() && builder.observers.is_empty() && !has_metadata,
+        is_bare: builder.chain.len() == builder.foreign
+            && builder.observers.is_empty()
+            && !has_metadata,
         chain: builder.chain.into(),
         observers: builder.observers.into(),
         views: builder.views.into(),

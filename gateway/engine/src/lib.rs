@@ -3,6 +3,7 @@
 pub mod admin;
 mod build;
 mod door;
+mod everywhere;
 mod exchange;
 mod gate;
 mod gateway;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::timeout_at;
 
 use crate::door::{Admission, Signature};
+use crate::everywhere::Pass;
 use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
 use crate::gateway::Common;
 use crate::plugin::{Metadata, Observer, Plugin, Roles, Step, View};
@@ -55,6 +56,8 @@ pub struct Live {
     pub(crate) groups: Vec<Option<Group>>,
     /// Those which see what no block takes.
     pub(crate) lost: Vec<Box<dyn Observer>>,
+    /// What passes doors.
+    pub(crate) pass: Pass,
     pub(crate) shared: Shared,
     /// Whether a caught panic's place is logged.
     pub(crate) stacktrace: bool,
@@ -108,6 +111,7 @@ impl Live {
         x.selective = group.selective;
         match group.door.as_ref().map_or(Admission::Open, |door| door.admit(x)) {
             Admission::Open => {}
+            _ if self.pass.takes(x) => {}
             Admission::Views => x.views_only = true,
             Admission::Refused => {
                 x.turned_away = true;

@@ -16,6 +16,7 @@ use wire::Name;
 use crate::admin::{Handler, Page};
 use crate::build::Origin;
 use crate::door::Door;
+use crate::everywhere::{Everywhere, Pass};
 use crate::exchange::Transport;
 use crate::gate::MakeGate;
 use crate::layout::Layout;
@@ -89,6 +90,8 @@ impl Shared {
 #[derive(Default)]
 pub(crate) struct SiteBuilder {
     pub(crate) chain: Vec<Link>,
+    /// How many links of the chain are there for the sake of other blocks.
+    pub(crate) foreign: usize,
     /// The names of the plugins that take part in queries, in registry order.
     pub(crate) parts: Vec<&'static str>,
     pub(crate) observers: Vec<Box<dyn Observer>>,
@@ -126,6 +129,11 @@ pub(crate) struct Whole {
     pub(crate) warnings: Vec<Diagnostic>,
     pub(crate) lameduck: Duration,
     pub(crate) layout: Layout,
+    /// Links of all chains, until they are put there.
+    pub(crate) everywhere: Vec<Everywhere>,
+    pub(crate) pass: Pass,
+    /// What plugins have noted, by their name and a key.
+    pub(crate) notes: HashMap<(&'static str, String), String>,
     pub(crate) shared: Shared,
     pub(crate) debug: bool,
     pub(crate) stacktrace: bool,

@@ -59,7 +59,10 @@ async fn pages_are_found_by_address_and_path() {
     let mut admin = Admin::new();
     let one = "127.0.0.1:0";
     let two = "[::]:0";
-    admin.replace(vec![page(one, "/a", "a"), page(one, "/b", "b"), page(two, "/a", "c")]).unwrap();
+    let below = page(one, "/below/", "d");
+    admin
+        .replace(vec![page(one, "/a", "a"), below, page(one, "/b", "b"), page(two, "/a", "c")])
+        .unwrap();
     let (first, second) = (local(&admin, one), local(&admin, two));
     assert_eq!(admin.addrs().count(), 2);
     for (addr, method, path, want) in [
@@ -67,6 +70,8 @@ async fn pages_are_found_by_address_and_path() {
         (first, "GET", "/a?x=1", "HTTP/1.1 200 OK | a GET x=1"),
         (first, "HEAD", "/b", "HTTP/1.1 200 OK | "),
         (first, "POST", "/b", "HTTP/1.1 200 OK | b POST -"),
+        (first, "GET", "/below/token?x", "HTTP/1.1 200 OK | d GET x"),
+        (first, "GET", "/below", "HTTP/1.1 404 Not Found | 404 page not found\n"),
         (first, "GET", "/c", "HTTP/1.1 404 Not Found | 404 page not found\n"),
         (first, "GET", "/", "HTTP/1.1 404 Not Found | 404 page not found\n"),
     ] {

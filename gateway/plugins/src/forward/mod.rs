@@ -3,7 +3,6 @@
 mod flight;
 mod handler;
 mod message;
-mod resolve;
 mod setup;
 mod sift;
 mod target;

@@ -7,8 +7,7 @@ use std::path::Path;
 use config::value::{Endpoint, EndpointError, ResolvConf};
 use config::{Diagnostic, Scheme, Word};
 
-use super::resolve;
-use crate::shared::file;
+use crate::shared::{file, resolve};
 
 /// What can be written, for those who wrote something else.
 const FORMS: &str = "write IP, IP:port, an IPv6 address with a port in brackets, one of these with dns://, tls://, https://, \

@@ -15,6 +15,7 @@ pub mod once;
 pub mod private;
 pub mod regex;
 pub mod replacer;
+pub(crate) mod resolve;
 pub mod response;
 pub mod reverse;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 #![doc = include_str!("README.md")]
 
+mod acme;
+mod challenge;
 mod figures;
 mod own;
 mod setup;

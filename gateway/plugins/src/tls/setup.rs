@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use certs::{ClientAuth, Options, ServerTls, Source};
+use certs::{Challenge, ClientAuth, Options, ServerTls, Source};
 use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::{Setup, Tls};
 
 use super::figures::Served;
-use super::{TARGET, own};
+use super::{TARGET, acme, own};
 
 /// What the directive says.
 #[derive(Debug, Default)]
-struct Wanted {
+pub(super) struct Wanted {
     /// Certificates with their keys.
     pairs: Vec<(Word, Word)>,
     client_auth: Option<(Word, ClientAuth)>,
@@ -20,6 +20,8 @@ struct Wanted {
     keylog: Option<Word>,
     /// The names of a certificate that is signed by itself.
     own: Option<(Word, Vec<Word>)>,
+    /// Domains whose certificates are obtained by ACME, and how.
+    pub(super) acme: acme::Wanted,
 }
 
 /// The properties of the block.
@@ -37,11 +39,53 @@ static PROPS: &[Prop<Wanted>] = &[
         words: "[NAME...]",
         set: |wanted, words| {
             let name = words.name();
-            if wanted.own.is_some() {
-                return Err(name.wrong("stands here twice").help("write all names in one line"));
-            }
-            wanted.own = Some((name.clone(), words.rest().to_vec()));
-            Ok(())
+            once(&mut wanted.own, name, words.rest().to_vec())
+                .map_err(|wrong| wrong.help("write all names in one line"))
+        },
+    },
+    Prop {
+        name: "acme",
+        words: "DOMAIN...",
+        set: |wanted, words| {
+            let name = words.name();
+            words.clone().one()?;
+            once(&mut wanted.acme.domains, name, words.rest().to_vec())
+        },
+    },
+    Prop {
+        name: "email",
+        words: "ADDRESS",
+        set: |wanted, words| once(&mut wanted.acme.email, words.name(), words.one()?.clone()),
+    },
+    Prop {
+        name: "ca",
+        words: "URL",
+        set: |wanted, words| once(&mut wanted.acme.directory, words.name(), words.one()?.clone()),
+    },
+    Prop {
+        name: "storage",
+        words: "FOLDER",
+        set: |wanted, words| once(&mut wanted.acme.storage, words.name(), words.one()?.clone()),
+    },
+    Prop {
+        name: "ca_root",
+        words: "FILE",
+        set: |wanted, words| once(&mut wanted.acme.ca_root, words.name(), words.one()?.clone()),
+    },
+    Prop {
+        name: "resolver",
+        words: "HOST:PORT",
+        set: |wanted, words| once(&mut wanted.acme.resolver, words.name(), words.one()?.clone()),
+    },
+    Prop {
+        name: "challenge",
+        words: "dns-01|http-01 [ADDRESS]|tls-alpn-01",
+        set: |wanted, words| {
+            let name = words.name();
+            let word = words.clone().one()?.clone();
+            let challenge = words.choice(CHALLENGES)?;
+            let page = if challenge == Challenge::Http { words.maybe().cloned() } else { None };
+            once(&mut wanted.acme.challenge, name, acme::Way { word, challenge, page })
         },
     },
     Prop {
@@ -77,6 +121,22 @@ static PROPS: &[Prop<Wanted>] = &[
     },
 ];
 
+/// Sets what may be said once; `name` is its first word.
+fn once<T>(slot: &mut Option<(Word, T)>, name: &Word, value: T) -> Result<(), Diagnostic> {
+    if slot.is_some() {
+        return Err(name.wrong("stands here twice"));
+    }
+    *slot = Some((name.clone(), value));
+    Ok(())
+}
+
+/// The words of `challenge`.
+static CHALLENGES: &[(&str, Challenge)] = &[
+    ("dns-01", Challenge::Dns),
+    ("http-01", Challenge::Http),
+    ("tls-alpn-01", Challenge::TlsAlpn),
+];
+
 /// The words of `client_auth`.
 static MODES: &[(&str, ClientAuth)] = &[
     ("nocert", ClientAuth::None),
@@ -98,7 +158,7 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     line(directive.words(), &mut wanted)?;
     directive.read_block(PROPS, &mut wanted)?;
     let mode = mode(setup, &wanted)?;
-    let (sources, told) = sources(setup, directive, &wanted)?;
+    let (sources, told) = sources(setup, directive, &wanted, mode)?;
     let client_ca = wanted.client_ca.as_ref().map(|word| setup.path(&word.text));
     let keylog = wanted.keylog.as_ref().map(|word| setup.path(&word.text));
     if let Some(path) = &keylog {
@@ -168,16 +228,27 @@ fn sources(
     setup: &mut Setup<'_>,
     directive: &Directive,
     wanted: &Wanted,
+    mode: ClientAuth,
 ) -> Result<(Vec<Source>, String), Diagnostic> {
+    let own = wanted.own.as_ref().map(|(word, _)| word);
+    let acme = wanted.acme.domains.as_ref().map(|(word, _)| word);
+    let files = (!wanted.pairs.is_empty()).then_some(&directive.name);
+    // Files are named first, so that the word which is wrong is another one.
+    if let [_, second, ..] = [files, own, acme].iter().flatten().collect::<Vec<_>>()[..] {
+        return Err(second
+            .wrong("stands beside certificates that come from elsewhere")
+            .help("keep one of them; another block at the same listener may have the other"));
+    }
+    if acme.is_some() {
+        return acme::sources(setup, &wanted.acme, mode);
+    }
+    wanted.acme.refuse_alone()?;
     match &wanted.own {
         None if wanted.pairs.is_empty() => Err(directive
             .name
             .fault("Wrong argument count or unexpected line ending after 'tls'")
-            .help("write `tls CERT KEY [CA]`, or in the block `certificate CERT KEY` or `self_signed`")),
-        None => files(setup, &wanted.pairs),
-        Some((word, _)) if !wanted.pairs.is_empty() => Err(word
-            .wrong("stands beside a certificate from files")
-            .help("keep one of them; a block of its own at the same listener may have the other")),
+            .help("write `tls CERT KEY [CA]`, or in the block `certificate CERT KEY`, `self_signed` or `acme DOMAIN`")),
+        None => self::files(setup, &wanted.pairs),
         Some((word, names)) => {
             let (source, told) = own::source(setup, word, names)?;
             Ok((vec![Source::clone(&source)], told))

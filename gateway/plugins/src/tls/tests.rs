@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use certs::{ClientAuth, ServerTls};
+use certs::{Answers, Challenge, ClientAuth, Proof, ServerTls};
+use engine::Descriptor;
 use engine::testing::Bench;
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::shared::testing::logged;
+use crate::shared::testing::{ANSWERS, logged};
 
 /// A folder of its own with `cert.pem`, `key.pem`, `other.pem`, `other.key` and `ca.pem`; gone afterwards.
 struct Folder(PathBuf);
@@ -144,6 +145,71 @@ fn what_is_refused() {
         ),
         ("tls {\ncertificate cert.pem\n}", "Wrong argument count"),
         (
+            "tls cert.pem key.pem {\nself_signed\n}",
+            "'self_signed' stands beside certificates that come from elsewhere (keep one of them",
+        ),
+        (
+            "tls {\nself_signed\nacme example.org\n}",
+            "'acme' stands beside certificates that come from elsewhere",
+        ),
+        (
+            "tls cert.pem key.pem {\nacme example.org\n}",
+            "'acme' stands beside certificates that come from elsewhere",
+        ),
+        (
+            "tls cert.pem key.pem {\nemail a@example.org\n}",
+            "'email' is a property of ACME (write a line: acme DOMAIN...)",
+        ),
+        ("tls {\nself_signed\nchallenge dns-01\n}", "'challenge' is a property of ACME"),
+        ("tls {\nacme\n}", "Wrong argument count"),
+        ("tls {\nacme a.example.org\nacme b.example.org\n}", "'acme' stands here twice"),
+        (
+            "tls {\nacme example.org\nemail a@example.org\nemail b@example.org\n}",
+            "'email' stands here twice",
+        ),
+        ("tls {\nacme example.org\nemail nobody\n}", "'nobody' is no address of mail"),
+        (
+            "tls {\nacme 198.51.100.1\n}",
+            "'198.51.100.1' is an address: certificates by ACME are for domains",
+        ),
+        ("tls {\nacme [2001:db8::1]\n}", "'[2001:db8::1]' is an address"),
+        ("tls {\nacme localhost\n}", "'localhost' is no domain that a CA can look at"),
+        ("tls {\nacme a.*.example.org\n}", "'a.*.example.org' is no domain that a CA can look at"),
+        ("tls {\nacme a_b.example.org\n}", "'a_b.example.org' is no domain"),
+        (
+            "tls {\nacme *.example.org\nchallenge http-01\n}",
+            "'*.example.org' is a wildcard, which http-01 is not for (use dns-01",
+        ),
+        (
+            "tls {\nacme *.example.org\nchallenge tls-alpn-01\n}",
+            "'*.example.org' is a wildcard, which tls-alpn-01 is not for",
+        ),
+        ("tls {\nacme example.org\nchallenge dns-02\n}", "'dns-02' is not known here"),
+        ("tls {\nacme example.org\nchallenge dns-01 :80\n}", "':80' is one too many"),
+        ("tls {\nacme example.org\nchallenge http-01 80\n}", "'80' has no port"),
+        (
+            "tls {\nacme example.org\nchallenge tls-alpn-01\nclient_auth require\n}",
+            "'tls-alpn-01' cannot work with client_auth require: the CA shows no certificate",
+        ),
+        (
+            "tls {\nacme example.org\nca http://ca.example.org/dir\n}",
+            "'http://ca.example.org/dir' is no https URL",
+        ),
+        ("tls {\nacme example.org\nca https://\n}", "'https://' is no https URL"),
+        ("tls {\nacme example.org\nca https://ca.example.org:0/dir\n}", "is no https URL"),
+        ("tls {\nacme example.org\nca https://ca.example.org:70000/dir\n}", "is no https URL"),
+        ("tls {\nacme example.org\nca_root none.pem\n}", "none.pem: no such file"),
+        ("tls {\nacme example.org\nca_root junk.pem\n}", "junk.pem: holds no certificate"),
+        ("tls {\nacme example.org\nresolver 198.51.100.1\n}", "'198.51.100.1' is not HOST:PORT"),
+        (
+            "tls {\nacme example.org\nresolver 198.51.100.1:0\n}",
+            "'198.51.100.1:0' is not HOST:PORT",
+        ),
+        (
+            "tls {\nacme example.org\nresolver 2001:db8::1:53\n}",
+            "'2001:db8::1:53' is not HOST:PORT",
+        ),
+        (
             "tls {\nclient_auth nocert\n}",
             "Wrong argument count or unexpected line ending after 'tls'",
         ),
@@ -192,6 +258,123 @@ fn a_certificate_signed_by_itself_is_for_names_and_addresses() {
     assert_eq!(before[0].status(), before[1].status());
     bench.reload(two).expect("it is the same");
     assert!(Arc::ptr_eq(&before[0], &folder.served(&bench).concat()[0]));
+}
+
+#[tokio::test]
+async fn domains_have_a_certificate_each() {
+    // tls.acme, tls.acme.conflict, tls.acme.async: nobody is asked before the configuration is live, and handshakes fail.
+    let folder = Folder::new();
+    let acme = |tls: &str| format!("tls {{\nca https://127.0.0.1:1/dir\nstorage acme\n{tls}\n}}");
+    let bench = Bench::new(
+        crate::CHAIN,
+        &folder.corefile(&acme(
+            "acme dns.example.org *.Example.org. b\u{fc}cher.example dns.example.org",
+        )),
+    );
+    let served = folder.served(&bench).concat();
+    let names: Vec<_> = served[0].status().into_iter().map(|one| one.source).collect();
+    assert_eq!(names, ["acme/dns.example.org", "acme/*.example.org", "acme/xn--bcher-kva.example"]);
+    assert!(!served[0].covers("dns.example.org"));
+    // The same options share what sees to a domain; other ones are refused.
+    let root = folder.0.display();
+    let two = |one: &str, other: &str| {
+        format!(
+            "tls://a:8853 {{\nroot {root}\n{}\nwhoami\n}}\ntls://b:8854 {{\nroot {root}\n{}\nwhoami\n}}\n",
+            acme(one),
+            acme(other)
+        )
+    };
+    Bench::new(crate::CHAIN, &two("acme a.example.org", "acme b.example.org a.example.org"));
+    for other in ["email a@example.org", "challenge tls-alpn-01", "resolver 127.0.0.1:53"] {
+        let wrong = Bench::refused(
+            crate::CHAIN,
+            &two("acme a.example.org", &format!("acme a.example.org\n{other}")),
+        );
+        assert!(
+            wrong.contains("'a.example.org' has other options of ACME in another block"),
+            "{wrong}"
+        );
+    }
+    // A reload may change them.
+    let mut bench = Bench::new(crate::CHAIN, &folder.corefile(&acme("acme a.example.org")));
+    bench
+        .reload(&folder.corefile(&acme("acme a.example.org\nemail a@example.org")))
+        .expect("it is good");
+    // Pages of http-01 are there once.
+    let http = "challenge http-01 127.0.0.1:8080";
+    let bench = Bench::new(
+        crate::CHAIN,
+        &two(&format!("acme a.example.org\n{http}"), &format!("acme b.example.org\n{http}")),
+    );
+    let pages: Vec<_> =
+        bench.built.pages.iter().map(|page| format!("{}{}", page.addr, page.path)).collect();
+    assert_eq!(pages, ["127.0.0.1:8080/.well-known/acme-challenge/"]);
+    let bench =
+        Bench::new(crate::CHAIN, &folder.corefile(&acme("acme a.example.org\nchallenge http-01")));
+    assert_eq!(bench.built.pages[0].addr.to_string(), "[::]:80");
+}
+
+/// What the plugin of the next test shows.
+static SHOWN: std::sync::LazyLock<Arc<Answers>> = std::sync::LazyLock::new(Arc::default);
+
+/// Answers for domains as `tls` does.
+static SHOWS: Descriptor = Descriptor {
+    name: "tls",
+    readme: "",
+    setup: |setup| {
+        super::challenge::Records::install(setup, Arc::clone(&SHOWN));
+        super::challenge::Records::install(setup, Arc::clone(&SHOWN));
+        Ok(())
+    },
+};
+
+#[test]
+fn records_of_a_challenge_are_answered_in_every_block() {
+    // tls.acme.dns01, tls.name
+    static PLUGINS: &[&Descriptor] = &[&SHOWS, &ANSWERS];
+    let bench = Bench::new(PLUGINS, "a.test:5301 {\ntls\nanswers\n}\n.:5302 {\nanswers\n}\n");
+    let other = "NOERROR aa rd | _acme-challenge.b.test. 30 A 198.51.100.1";
+    assert_eq!(bench.now("_acme-challenge.b.test TXT +port=5302"), other);
+    let digest = [0; 32];
+    let proof = |domain, encoded| Proof {
+        challenge: Challenge::Dns,
+        domain,
+        token: "token",
+        text: "text",
+        digest: &digest,
+        encoded,
+    };
+    let first = SHOWN.show(&proof("b.test", "one")).expect("shown");
+    let second = SHOWN.show(&proof("b.test", "two")).expect("shown");
+    for (line, want) in [
+        (
+            "_acme-challenge.b.test TXT +port=5302",
+            "NOERROR aa rd | _acme-challenge.b.test. 0 TXT \"one\"; _acme-challenge.b.test. 0 TXT \"two\"",
+        ),
+        (
+            "_ACME-Challenge.B.test TXT +port=5302",
+            "NOERROR aa rd | _acme-challenge.b.test. 0 TXT \"one\"; _acme-challenge.b.test. 0 TXT \"two\"",
+        ),
+        // That the name does not exist is not said by any type.
+        ("_acme-challenge.b.test A +port=5302", "NOERROR aa rd"),
+        ("_acme-challenge.b.test CH TXT +port=5302", "REFUSED rd"),
+        (
+            "_acme-challenge.c.test TXT +port=5302",
+            "NOERROR aa rd | _acme-challenge.c.test. 30 A 198.51.100.1",
+        ),
+        ("b.test TXT +port=5302", "NOERROR aa rd | b.test. 30 A 198.51.100.1"),
+        // A block has to take the name.
+        ("_acme-challenge.b.test TXT +port=5301", "REFUSED rd"),
+    ] {
+        assert!(bench.now(line).starts_with(want), "{line}: {}", bench.now(line));
+    }
+    drop((first, second));
+    assert_eq!(bench.now("_acme-challenge.b.test TXT +port=5302"), other);
+    let live = bench.gateway.live();
+    for site in live.sites() {
+        let names: Vec<_> = site.chain.iter().map(|link| link.name).collect();
+        assert_eq!(names, ["tls", "answers"]);
+    }
 }
 
 #[test]

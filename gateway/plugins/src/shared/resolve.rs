@@ -1,4 +1,4 @@
-//! Host names of upstreams, looked up once at set-up.
+//! Host names, looked up where a Corefile says, or by the system. This waits, so it is for set-up and tasks.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use wire::{Answer, Flags, Name, Request, Section, rtype, scan};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The addresses of `HOST[:PORT]`, with the port `port` if none is written, asked of `resolvers`, or of the system without any.
-pub(super) fn host(
+pub(crate) fn host(
     text: &str,
     port: u16,
     resolvers: &[SocketAddr],
@@ -43,8 +43,8 @@ pub(super) fn host(
     Ok(ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
 }
 
-/// Asks one resolver after the other.
-fn ask_each(name: &str, resolvers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
+/// The addresses of a host, asked of one resolver after the other.
+pub(crate) fn ask_each(name: &str, resolvers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
     let name = Name::parse(name).ok_or("it is no host name")?;
     let mut why = String::new();
     for resolver in resolvers {
