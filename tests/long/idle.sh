@@ -30,7 +30,7 @@ measure() {
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   printf '%s:%s {\n    bind 127.0.0.1\n    tls {\n        self_signed\n    }\n    timeouts {\n        idle 1h\n    }\n    whoami\n}\n' \
     "$key" "$port" >"$folder/Corefile"
-  "$CAUSEWAY_BIN" -conf "$folder/Corefile" -set "data_dir=$folder" -set "limits.tcp_connections=$((count + 100))" >"$folder/log" 2>&1 &
+  env -u CAUSEWAY_BIN "$CAUSEWAY_BIN" -conf "$folder/Corefile" -set "data_dir=$folder" -set "limits.tcp_connections=$((count + 100))" >"$folder/log" 2>&1 &
   gateway=$!
   for _ in $(seq 50); do
     "$target/idle" "$transport://127.0.0.1:$port" www.example.org 10 </dev/null >/dev/null 2>&1 && break

@@ -12,7 +12,9 @@ use engine::{
     Build, Common, Exchange, Gateway, Http, Limits, Origin, Process, Served, Session, Transport,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tests::{Folder, free_port};
+use tests::pki::Pair;
+use tests::tls::{Client, Connection};
+use tests::{Folder, Pki, free_port};
 use transports::{Bounds, Fronts, Workers};
 
 #[global_allocator]
@@ -47,10 +49,11 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("elsewhere.example", "A", 5, 0),
 ];
 
-/// The Corefile of a production block, and one whose answers come from the cache.
-fn corefile(port: u16, manifests: &Path) -> String {
+/// The Corefile of a production block, and one whose answers come from the cache; over TLS as well.
+fn corefile((port, secure): (u16, u16), pair: &Pair, manifests: &Path) -> String {
     format!(
-        "cluster.local:{port} in-addr.arpa:{port} {{
+        "cluster.local:{port} in-addr.arpa:{port} tls://cluster.local:{secure} tls://in-addr.arpa:{secure} {{
+    tls {pair}
     errors
     prometheus 127.0.0.1:{metrics}
     kubernetes cluster.local in-addr.arpa {{
@@ -59,7 +62,8 @@ fn corefile(port: u16, manifests: &Path) -> String {
     }}
     loadbalance
 }}
-cached.test:{port} {{
+cached.test:{port} tls://cached.test:{secure} {{
+    tls {pair}
     errors
     prometheus 127.0.0.1:{metrics}
     cache 300
@@ -127,14 +131,43 @@ fn fewest(rounds: usize, mut run: impl FnMut()) -> usize {
     (0..5).map(count).min().unwrap()
 }
 
+/// Sends octets in one record, and reads so many replies, without memory of its own.
+fn ask_over_tls(tls: &mut Connection, octets: &[u8], buffer: &mut [u8], replies: usize) {
+    let Connection { tcp, session, .. } = tls;
+    session.writer().write_all(octets).unwrap();
+    while session.wants_write() {
+        session.write_tls(tcp).unwrap();
+    }
+    let (mut have, mut at, mut left) = (0, 0, replies);
+    while left > 0 {
+        match session.reader().read(&mut buffer[have..]) {
+            Ok(read) => have += read,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                assert!(session.read_tls(tcp).unwrap() > 0);
+                session.process_new_packets().unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+        while left > 0 && have >= at + 2 {
+            let end = at + 2 + usize::from(u16::from_be_bytes([buffer[at], buffer[at + 1]]));
+            if have < end {
+                break;
+            }
+            (at, left) = (end, left - 1);
+        }
+    }
+}
+
 #[test]
 fn cached_and_authoritative_answers_allocate_nothing() {
     let folder = Folder::new("alloc");
     folder.write("manifests/shop.yaml", MANIFESTS);
-    let port = free_port();
+    let (port, secure, pki) = (free_port(), free_port(), Pki::new());
+    let pair = pki.server("server", &["127.0.0.1"]);
+    let text = corefile((port, secure), &pair, &folder.path().join("manifests"));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let gateway = runtime.block_on(gateway(&corefile(port, &folder.path().join("manifests"))));
+    let gateway = runtime.block_on(gateway(&text));
     let _inside = runtime.enter();
     let group = gateway.live().groups().next().unwrap().id;
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -195,6 +228,26 @@ fn cached_and_authoritative_answers_allocate_nothing() {
         };
         (0..50).for_each(|_| stream());
         assert_eq!(fewest(100, &mut stream), 0, "{name} {kind} over a TCP connection");
+    }
+
+    // TLS takes some memory for each record, at both ends, which are both in this process; a query takes none.
+    let mut tls = Client::new(pki.ca()).connect((Ipv4Addr::LOCALHOST, secure).into()).unwrap();
+    tls.tcp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for (name, kind, ..) in QUESTIONS {
+        let wire = query(name, kind);
+        let framed = [&u16::try_from(wire.len()).unwrap().to_be_bytes()[..], &wire].concat();
+        let mut records = |queries: usize| {
+            let all = framed.repeat(queries);
+            let mut ask = || ask_over_tls(&mut tls, &all, &mut reply, queries);
+            (0..50).for_each(|_| ask());
+            fewest(100, &mut ask)
+        };
+        let (one, many) = (records(1), records(12));
+        assert!(one <= 100 * 16, "{name} {kind}: {one} allocations for 100 records each way");
+        assert!(
+            many <= one,
+            "{name} {kind}: {many} allocations with 12 queries a record, {one} with one"
+        );
     }
     runtime.block_on(fronts.drain());
 }

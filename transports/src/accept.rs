@@ -1,9 +1,9 @@
 //! Accepting connections: limits, PROXY headers and TLS handshakes, the same for all transports on TCP.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -195,24 +195,28 @@ async fn meet(
     Ok(Some(Met { line: Line::Tls(Box::new(stream)), ends, session: Some(session) }))
 }
 
-/// Serves a connection by its listener's transport.
-async fn serve<S>(desk: &Desk, accepted: Accepted<S>, stop: Stop) -> io::Result<()>
+/// Serves a connection by its listener's transport. What that takes is in a box of its own size.
+fn serve<'a, S>(
+    desk: &'a Desk,
+    accepted: Accepted<S>,
+    stop: Stop,
+) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // A certificate authority only wanted to see the certificate (RFC 8737 §3).
     if accepted.alpn.as_deref() == Some(b"acme-tls/1") {
-        return Ok(());
+        return Box::pin(ready(Ok(())));
     }
     let seat = Arc::clone(&accepted.seat);
     match desk.key.transport {
         Transport::Https => {
-            until_told(desk, &seat, stop, |stop| https::serve(desk, accepted, stop)).await
+            Box::pin(until_told(desk, seat, stop, |stop| https::serve(desk, accepted, stop)))
         }
         Transport::Grpc => {
-            until_told(desk, &seat, stop, |stop| grpc::serve(desk, accepted, stop)).await
+            Box::pin(until_told(desk, seat, stop, |stop| grpc::serve(desk, accepted, stop)))
         }
-        _ => tcp::serve(desk, accepted, stop).await,
+        _ => Box::pin(tcp::serve(desk, accepted, stop)),
     }
 }
 
@@ -220,7 +224,7 @@ where
 /// alone is told to end.
 async fn until_told<F>(
     desk: &Desk,
-    seat: &Seat,
+    seat: Arc<Seat>,
     mut stop: Stop,
     serve: impl FnOnce(Stop) -> F,
 ) -> io::Result<()>

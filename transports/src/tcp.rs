@@ -38,31 +38,28 @@ pub(crate) struct About {
     pub(crate) session: Option<Arc<Session>>,
 }
 
-/// Serves one connection.
-pub(crate) async fn serve<S>(
+/// Serves one connection. The future is all that an idle one takes, so that nothing is in it twice.
+pub(crate) fn serve<S>(
     desk: &Desk,
-    mut accepted: Accepted<S>,
-    mut stop: Stop,
-) -> io::Result<()>
+    accepted: Accepted<S>,
+    stop: Stop,
+) -> impl Future<Output = io::Result<()>> + Send
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let mut talk = Talk {
+    let Accepted { stream, peer, local, session, plan, seat, .. } = accepted;
+    // Exchanges know TCP from TLS; all else of a listener is told by its number.
+    let transport = match desk.key.transport {
+        Transport::Udp => Transport::Tcp,
+        other => other,
+    };
+    let talk = Talk {
         desk,
-        timeouts: accepted.plan.timeouts,
-        max_queries: accepted.plan.spec.max_queries.unwrap_or(0),
-        about: About {
-            peer: accepted.peer,
-            local: accepted.local,
-            // Exchanges know TCP from TLS; all else of a listener is told by its number.
-            transport: match desk.key.transport {
-                Transport::Udp => Transport::Tcp,
-                other => other,
-            },
-            session: accepted.session.take(),
-        },
-        plan: accepted.plan,
-        seat: accepted.seat,
+        timeouts: plan.timeouts,
+        max_queries: plan.spec.max_queries.unwrap_or(0),
+        plan,
+        about: About { peer, local, transport, session },
+        seat,
         inbox: Inbox::default(),
         out: Vec::new(),
         waiting: FuturesUnordered::new(),
@@ -70,9 +67,16 @@ where
         last: None,
         taking: true,
     };
-    let mut stream = accepted.stream;
+    converse(talk, stream, stop)
+}
+
+/// Serves one connection to its end.
+async fn converse<S>(mut talk: Talk<'_>, mut stream: S, mut stop: Stop) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let end = talk.run(&mut stream, &mut stop).await?;
-    let closed = &desk.limits.closed;
+    let closed = &talk.desk.limits.closed;
     match end {
         End::Gone => return Ok(()),
         End::Done => {}
@@ -80,10 +84,11 @@ where
         End::Garbage => closed.garbage.increment(1),
         End::Told(why) => closed.count(why),
     }
-    let is_asking = talk.last.is_some_and(|last| last.elapsed() < LINGER);
-    drop(talk);
+    // What is under way is for nobody now.
+    talk.waiting.clear();
     // TLS says that nothing follows (RFC 8446 §6.1); a client that is gone need not hear it.
     timeout(LINGER, stream.shutdown()).await.unwrap_or(Ok(()))?;
+    let is_asking = talk.last.is_some_and(|last| last.elapsed() < LINGER);
     if is_asking && matches!(end, End::Done | End::Told(Leave::Old)) {
         linger(&mut stream).await;
     }
