@@ -150,7 +150,7 @@ pub const ROWS: &[Setting] = &[
         1,
         1_000_000,
         "a number from 1 to 1000000",
-        "Open TCP connections over all listeners; a new one over it is closed.",
+        "Open connections over all listeners, QUIC's too. When all are taken, an idle one makes room; if none is idle, a new one is closed. No more than file descriptors allow.",
         limits.tcp_connections
     ),
     number!(
@@ -158,7 +158,7 @@ pub const ROWS: &[Setting] = &[
         1,
         1_000_000,
         "a number from 1 to 1000000",
-        "Open TCP connections of one client, which is an IPv4 address or the /64 of an IPv6 one; a new one over it is closed.",
+        "Open connections of one client, which is an IPv4 address or the /64 of an IPv6 one; a new one over it is closed.",
         limits.tcp_connections_per_client
     ),
     number!(
