@@ -71,7 +71,8 @@ impl Heads {
         };
         // A line ends in CRLF; a bare LF or CR ends it for some readers and not for others (RFC 9112 §2.2).
         let after_cr = self.line.last() == Some(&b'\r');
-        if (octet == b'\n') != after_cr || octet == 0 {
+        let is_astray = self.state == State::ChunkEnd && self.line.is_empty() && octet != b'\r';
+        if (octet == b'\n') != after_cr || octet == 0 || is_astray {
             return false;
         }
         if octet == b'\n' {
