@@ -1,3 +1,19 @@
-//! A zone of records and its look-ups; and records as text. No I/O, no clock.
+//! A zone of records and its look-ups; zone files; and records as text. No I/O, no clock.
 
+mod builder;
+mod delta;
+mod generate;
+mod lookup;
+mod order;
+mod proof;
+pub mod reader;
 pub mod record;
+mod zone;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::{Builder, Unfit};
+pub use delta::Delta;
+pub use lookup::{Finding, Found};
+pub use zone::{Cursor, Soa, Zone};

@@ -7,7 +7,7 @@ use wire::text::{type_name, type_number};
 
 use super::fields::{self, Field};
 use super::words::octets;
-use super::{BadRecord, Word, name, svcb, ttl};
+use super::{BadRecord, Word, name, special, svcb, ttl};
 
 /// Reads the data of a record of type `kind`: its own form, or that which all types have (RFC 3597 §5).
 pub(super) fn read(kind: u16, words: &[Word<'_>], origin: &Name) -> Result<Vec<u8>, BadRecord> {
@@ -17,6 +17,10 @@ pub(super) fn read(kind: u16, words: &[Word<'_>], origin: &Name) -> Result<Vec<u
         && !mark.quoted
     {
         return unknown(rest);
+    }
+    if let Some(read) = special::of(kind) {
+        let named = |wrong| BadRecord::new(format!("{}: {wrong}", type_of()));
+        return read(words, origin).map_err(named);
     }
     let fields = fields::of(kind).ok_or_else(|| {
         BadRecord::new(format!(
@@ -105,6 +109,10 @@ impl<'a, 'w> Reader<'a, 'w> {
             }
             Field::Type => {
                 let number = self.read("record type", type_number)?;
+                self.data.extend_from_slice(&number.to_be_bytes());
+            }
+            Field::CertType => {
+                let number = self.read("type of certificate", cert_type)?;
                 self.data.extend_from_slice(&number.to_be_bytes());
             }
             Field::Algorithm => {
@@ -294,6 +302,23 @@ fn digits(text: &str, bits: u32, value: impl Fn(u8) -> Option<u8>) -> Option<Vec
         }
     }
     (!text.is_empty() && held == 0 && count < bits).then_some(out)
+}
+
+/// A type of certificate by number or mnemonic (RFC 4398 §2.1).
+fn cert_type(text: &str) -> Option<u16> {
+    Some(match text {
+        "PKIX" => 1,
+        "SPKI" => 2,
+        "PGP" => 3,
+        "IPKIX" => 4,
+        "ISPKI" => 5,
+        "IPGP" => 6,
+        "ACPKIX" => 7,
+        "IACPKIX" => 8,
+        "URI" => 253,
+        "OID" => 254,
+        other => return number(other),
+    })
 }
 
 /// A DNSSEC algorithm by number or mnemonic.

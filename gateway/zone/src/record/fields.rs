@@ -17,6 +17,8 @@ pub(super) enum Field {
     Time,
     /// A record type in 16 bits.
     Type,
+    /// The type of a certificate, a number or a mnemonic, in 16 bits.
+    CertType,
     /// A DNSSEC algorithm, a number or a mnemonic, in 8 bits.
     Algorithm,
     /// A domain name.
@@ -93,10 +95,6 @@ pub(super) fn of(kind: u16) -> Option<&'static [Field]> {
         _ => return None,
     })
 }
-
-/// The type of a certificate is a number, or one of a few mnemonics that nobody writes: only numbers are read.
-#[expect(non_upper_case_globals, reason = "it stands in a table of fields")]
-const CertType: Field = Field::U16;
 
 /// Types that `wire` has no names for.
 mod numbers {

@@ -2,6 +2,7 @@
 
 mod data;
 mod fields;
+mod special;
 mod svcb;
 mod words;
 
@@ -77,15 +78,30 @@ impl Record {
         let words = words(text)?;
         let Some((owner, rest)) = words.split_first() else { return Ok(None) };
         let owner = name(&owner.text, &defaults.origin)?;
-        let (head, rest) = Head::read(rest)?;
-        let data = data::read(head.rtype, rest, &defaults.origin)?;
-        Ok(Some(Self {
-            owner,
-            class: head.class.unwrap_or(defaults.class),
-            rtype: head.rtype,
-            ttl: head.ttl.unwrap_or(defaults.ttl),
-            data,
-        }))
+        let Body { ttl, class, rtype, data } = Body::read(rest, &defaults.origin)?;
+        let (ttl, class) = (ttl.unwrap_or(defaults.ttl), class.unwrap_or(defaults.class));
+        Ok(Some(Self { owner, class, rtype, ttl, data }))
+    }
+}
+
+/// What stands behind a record's owner.
+pub(crate) struct Body {
+    /// The time to live in seconds, if it is written.
+    pub(crate) ttl: Option<u32>,
+    /// The class, if it is written.
+    pub(crate) class: Option<u16>,
+    /// The type.
+    pub(crate) rtype: u16,
+    /// The data, names in it uncompressed.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Body {
+    /// Reads it.
+    pub(crate) fn read(words: &[Word<'_>], origin: &Name) -> Result<Self, BadRecord> {
+        let (Head { ttl, class, rtype }, rest) = Head::read(words)?;
+        let data = data::read(rtype, rest, origin)?;
+        Ok(Self { ttl, class, rtype, data })
     }
 }
 
