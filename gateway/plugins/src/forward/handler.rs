@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use engine::metrics::Counter;
 use engine::{Carry, End, Exchange, Fault, Layout, Plugin, Provider, Reach, Step, Transport, Work};
-use smallvec::SmallVec;
 use tokio::time::{Instant, timeout_at};
 use transports::upstream::{self, Protocol, Reply, Upstream};
 use wire::{Flags, Section, rcode, rtype};
 
-use super::flight::{Flights, Joined};
-use super::message::{self, Hop, Outgoing};
-use super::sift::{Sifted, sift};
+use crate::shared::relay::flight::{Flights, Joined};
+use crate::shared::relay::message::{self, Hop, Outgoing};
+use crate::shared::relay::policy::Policy;
+use crate::shared::relay::sift::{Sifted, sift};
 
 /// How long asking may take in all.
 const DEADLINE: Duration = Duration::from_secs(5);
-
-/// The most upstreams that one directive may have.
-pub(super) const MAX_UPSTREAMS: usize = 15;
 
 /// No upstream could be asked (EDE 22, No Reachable Authority).
 const ALL_DOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(22), why: "no healthy proxies" };
@@ -45,17 +42,6 @@ const META: Fault =
 
 /// A signed query cannot be sent on (RFC 8945 §5.5 wants the key).
 const SIGNED: Fault = Fault::servfail("dns: no secrets defined");
-
-/// The order in which upstreams are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
-    /// Any.
-    Random,
-    /// Each in turn first.
-    RoundRobin,
-    /// As they are written.
-    Sequential,
-}
 
 /// What is done with replies, beside giving them to the client.
 #[derive(Clone, Debug, Default)]
@@ -98,9 +84,6 @@ pub(super) struct Forward {
     /// Counts queries over `max_concurrent`.
     pub(super) rejects: Counter,
 }
-
-/// The numbers of upstreams, in the order to try them in.
-type Order = SmallVec<[usize; MAX_UPSTREAMS]>;
 
 /// One of the queries that `max_concurrent` counts.
 struct Running<'a>(&'a AtomicUsize);
@@ -192,7 +175,7 @@ impl Forward {
             return x.fail(TOO_MANY, format_args!("concurrent queries exceeded maximum {most}"));
         };
         let deadline = Instant::now() + DEADLINE;
-        let order = self.order(x);
+        let order = self.policy.order(self.upstreams.len(), &self.turn, x);
         let (mut at, mut down, mut failed, mut answered) = (0, 0, 0, 0);
         let mut wrong: Option<Wrong> = None;
         while Instant::now() < deadline && (self.attempts == 0 || failed < self.attempts) {
@@ -332,25 +315,6 @@ impl Forward {
         let before = self.running.fetch_add(1, Ordering::AcqRel);
         let running = Running(&self.running);
         (self.max_concurrent == 0 || before < self.max_concurrent).then_some(running)
-    }
-
-    /// The order to try the upstreams in.
-    fn order(&self, x: &mut Exchange) -> Order {
-        let count = self.upstreams.len();
-        let mut order: Order = (0..count).collect();
-        match self.policy {
-            Policy::Sequential => {}
-            Policy::RoundRobin => {
-                let first = (self.turn.fetch_add(1, Ordering::Relaxed) + 1) % count;
-                order[..=first].rotate_right(1);
-            }
-            Policy::Random => {
-                for end in (1..count).rev() {
-                    order.swap(end, x.random() as usize % (end + 1));
-                }
-            }
-        }
-        order
     }
 }
 

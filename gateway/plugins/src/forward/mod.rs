@@ -1,10 +1,7 @@
 #![doc = include_str!("README.md")]
 
-mod flight;
 mod handler;
-mod message;
 mod setup;
-mod sift;
 mod target;
 
 #[cfg(test)]

@@ -12,10 +12,12 @@ use engine::{Reach, Setup};
 use transports::upstream::{Check, Identity, Protocol, Settings, Speech, Upstream, Verb};
 use wire::{Name, rcode};
 
-use super::flight::Flights;
-use super::handler::{Forward, MAX_UPSTREAMS, Policy, Rcodes, Told};
-use super::message::rcode_of;
+use super::handler::{Forward, Rcodes, Told};
 use super::target::{self, Target};
+use crate::shared::relay;
+use crate::shared::relay::flight::Flights;
+use crate::shared::relay::message::rcode_of;
+use crate::shared::relay::policy::Policy;
 
 /// The counter of queries that found all upstreams down.
 const BROKEN: &str = "coredns_forward_healthcheck_broken_total";
@@ -77,7 +79,7 @@ impl Default for Config {
 
 /// The properties of the block.
 const PROPS: &[Prop<Config>] = &[
-    Prop { name: "except", words: "NAMES...", set: set_except },
+    Prop { name: "except", words: "NAMES...", set: |c, w| Ok(c.except.extend(relay::except(w)?)) },
     Prop { name: "force_tcp", words: "", set: |c, _| set(&mut c.force_tcp, true) },
     Prop { name: "prefer_udp", words: "", set: |c, _| set(&mut c.prefer_udp, true) },
     Prop { name: "expire", words: "DURATION", set: |c, w| set(&mut c.expire, w.duration()?) },
@@ -100,7 +102,11 @@ const PROPS: &[Prop<Config>] = &[
         words: "",
         set: |c, _| set(&mut c.failfast, true),
     },
-    Prop { name: "policy", words: "random|round_robin|sequential", set: set_policy },
+    Prop {
+        name: "policy",
+        words: "random|round_robin|sequential",
+        set: |c, w| set(&mut c.policy, Policy::read(w)?),
+    },
     Prop {
         name: "max_concurrent",
         words: "INTEGER",
@@ -139,20 +145,6 @@ fn count<T: TryFrom<i64>>(words: &mut Words<'_>) -> Result<T, Diagnostic> {
     T::try_from(number).map_err(|_| word.wrong("is wrong: not a number of 0 or more"))
 }
 
-/// `except NAMES…`.
-fn set_except(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
-    words.clone().one()?;
-    for word in words.rest() {
-        let zones = config::value::zone_argument(&word.text).unwrap_or_default();
-        let names: Vec<Name> = zones.iter().filter_map(|zone| Name::parse(zone)).collect();
-        if names.is_empty() {
-            return Err(word.wrong("is not a domain name"));
-        }
-        config.except.extend(names);
-    }
-    Ok(())
-}
-
 /// `read_timeout DURATION`.
 fn set_read_timeout(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
     let word = words.clone().one()?.clone();
@@ -177,16 +169,6 @@ fn set_check(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnosti
             _ => return Err(word.wrong("is unknown here")),
         }
     }
-    Ok(())
-}
-
-/// `policy NAME`.
-fn set_policy(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
-    config.policy = words.choice(&[
-        ("random", Policy::Random),
-        ("round_robin", Policy::RoundRobin),
-        ("sequential", Policy::Sequential),
-    ])?;
     Ok(())
 }
 
@@ -249,15 +231,7 @@ fn read(
 ) -> Result<Forward, Diagnostic> {
     let mut words = directive.words();
     let word = words.one()?;
-    let from = match &*setup.zones_of(std::slice::from_ref(word)) {
-        [] => return Err(word.wrong("is not a zone")),
-        [one] => one.clone(),
-        [first, ..] => {
-            let kept = format!("stands for several zones, of which only {first} is forwarded");
-            setup.warn(word.wrong(kept));
-            first.clone()
-        }
-    };
+    let from = relay::from(setup, word)?;
     words.clone().one()?;
     let targets = words.rest();
     let mut config = Config::default();
@@ -267,18 +241,7 @@ fn read(
         return Err(wrong.help("make max_age longer, or expire shorter"));
     }
     let found = target::all(targets, &config.resolvers)?;
-    match found.len() {
-        0 => {
-            let first = targets.first().unwrap_or(&directive.name);
-            let wrong = first.wrong("names no upstream");
-            return Err(wrong.help("write the address of a DNS server"));
-        }
-        1..=MAX_UPSTREAMS => {}
-        more => {
-            let wrong = format!("more than {MAX_UPSTREAMS} TOs configured: {more}");
-            return Err(directive.name.fault(wrong));
-        }
-    }
+    relay::count(&found, targets, &directive.name)?;
     if config.force_tcp {
         config.check.protocol = Protocol::Tcp;
     }

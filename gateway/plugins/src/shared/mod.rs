@@ -14,6 +14,7 @@ pub mod name_text;
 pub mod once;
 pub mod private;
 pub mod regex;
+pub(crate) mod relay;
 pub mod replacer;
 pub(crate) mod resolve;
 pub mod response;

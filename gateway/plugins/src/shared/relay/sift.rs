@@ -11,11 +11,11 @@ const MAX_CHAIN: usize = 16;
 
 /// What is left of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sifted {
+pub(crate) enum Sifted {
     /// It is an answer.
     Answer,
     /// It is one up to this name, which is in a zone of our own.
-    Home(Name),
+    Home(Box<Name>),
     /// It refers to other servers instead of answering.
     Referral,
     /// Its chain of names is too long.
@@ -26,7 +26,7 @@ pub(super) enum Sifted {
 /// asked for nor about one that a CNAME or DNAME record leads to from there, of the others what is outside of the zone
 /// `from`, for which the server is asked. What any has in a zone of `own` goes as well, and so do records of DNSSEC that nobody
 /// asked for.
-pub(super) fn sift(request: &Request, from: &Name, own: &[Name], answer: &mut Answer) -> Sifted {
+pub(crate) fn sift(request: &Request, from: &Name, own: &[Name], answer: &mut Answer) -> Sifted {
     if request.flags.has(Flags::RD) && is_referral(&request.name, answer) {
         return Sifted::Referral;
     }
@@ -74,7 +74,7 @@ pub(super) fn sift(request: &Request, from: &Name, own: &[Name], answer: &mut An
     let keeps: SmallVec<[bool; 64]> = keeps.collect();
     let mut keeps = keeps.into_iter();
     answer.retain(|_| keeps.next().unwrap_or(false));
-    home.map_or(Sifted::Answer, |at| Sifted::Home(chain[at].clone()))
+    home.map_or(Sifted::Answer, |at| Sifted::Home(Box::new(chain[at].clone())))
 }
 
 /// Whether an answer sends its reader to other servers: nothing is answered, and there are the name servers of a zone that the

@@ -16,44 +16,60 @@ const HOP_BY_HOP: [u16; 4] = [option::NSID, option::COOKIE, option::KEEPALIVE, o
 
 /// A query to send.
 #[derive(Debug)]
-pub(super) struct Outgoing<'a> {
+pub(crate) struct Outgoing<'a> {
     request: &'a Request,
     /// What the name has from its start of the client's, in the client's letter case: all of it, or what is left when a plugin
     /// has cut a search domain off.
     spelled: &'a [u8],
     hop: Hop<'a>,
-    protocol: Protocol,
+    way: Way,
+}
+
+/// What a query goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Whether nobody on the way can read it.
+    pub(crate) encrypted: bool,
+    /// Whether it is TCP or TLS, to which keep-alive means something.
+    pub(crate) tcp: bool,
+}
+
+impl From<Protocol> for Way {
+    fn from(protocol: Protocol) -> Self {
+        let tcp = matches!(protocol, Protocol::Tcp | Protocol::Tls);
+        Self { encrypted: protocol.is_encrypted(), tcp }
+    }
 }
 
 /// The client's options, of which those in [`HOP_BY_HOP`] stay here; what a plugin put in instead goes on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hop<'a>(&'a [u8]);
+pub(crate) struct Hop<'a>(&'a [u8]);
 
 impl<'a> Hop<'a> {
     /// Those of the exchange's client.
-    pub(super) fn of(x: &'a Exchange) -> Self {
+    pub(crate) fn of(x: &'a Exchange) -> Self {
         Self(x.client_options())
     }
 
     /// Whether an option of the request stays here.
-    pub(super) fn stays(self, code: u16, data: &[u8]) -> bool {
+    pub(crate) fn stays(self, code: u16, data: &[u8]) -> bool {
         HOP_BY_HOP.contains(&code) && Options::each(self.0).any(|own| own == (code, data))
     }
 }
 
 impl<'a> Outgoing<'a> {
-    /// The request in hand, to be sent by `protocol`.
-    pub(super) fn of(x: &'a Exchange, protocol: Protocol) -> Self {
+    /// The request in hand, to be sent by `way`.
+    pub(crate) fn of(x: &'a Exchange, way: impl Into<Way>) -> Self {
         let request = x.request();
         let own = request.name.wire();
         let asked = x.query.wire.get(12..).unwrap_or_default();
         let same = |(own, asked): &(&u8, &u8)| own.eq_ignore_ascii_case(asked);
         let len = own.iter().zip(asked).take_while(same).count();
-        Self { request, spelled: &asked[..len], hop: Hop::of(x), protocol }
+        Self { request, spelled: &asked[..len], hop: Hop::of(x), way: way.into() }
     }
 
     /// Appends the message to the empty `out`. One with EDNS is padded if it goes encrypted.
-    pub(super) fn write(&self, id: u16, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, id: u16, out: &mut Vec<u8>) {
         wire::encode_query(self.request, id, out);
         if let Some(name) = out.get_mut(12..12 + self.spelled.len()) {
             name.copy_from_slice(self.spelled);
@@ -67,8 +83,8 @@ impl<'a> Outgoing<'a> {
     /// (RFC 7828 §3.2.1), and ends a connection of DoQ (RFC 9250 §5.5.2).
     fn stays(&self, code: u16, data: &[u8]) -> bool {
         self.hop.stays(code, data)
-            || code == option::PADDING && self.protocol.is_encrypted()
-            || code == option::KEEPALIVE && !matches!(self.protocol, Protocol::Tcp | Protocol::Tls)
+            || code == option::PADDING && self.way.encrypted
+            || code == option::KEEPALIVE && !self.way.tcp
     }
 
     /// Bounds the size in the OPT record that ends the message, takes options out of it that stay here, and pads.
@@ -92,7 +108,7 @@ impl<'a> Outgoing<'a> {
             from = end;
         }
         out.truncate(to);
-        if self.protocol.is_encrypted() {
+        if self.way.encrypted {
             let zeros = (out.len() + 4).next_multiple_of(BLOCK) - out.len() - 4;
             out.extend_from_slice(&option::PADDING.to_be_bytes());
             // Less than a block, so that it has room in two octets.
@@ -104,7 +120,7 @@ impl<'a> Outgoing<'a> {
     }
 
     /// The most octets of a datagram that the upstream may send.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         let edns = &self.request.edns;
         if edns.present { usize::from(edns.size.clamp(512, MAX_DATAGRAM)) } else { 512 }
     }
@@ -112,7 +128,7 @@ impl<'a> Outgoing<'a> {
 
 /// Reads a reply into `answer`: RD and CD stay the query's, AD stays if the upstream is trusted, options of one hop
 /// do not. A datagram of more octets than the `room` that was asked for counts as truncated.
-pub(super) fn read(
+pub(crate) fn read(
     reply: &[u8],
     room: Option<usize>,
     trusted: bool,
@@ -137,11 +153,11 @@ pub(super) fn read(
 }
 
 /// Whether a type is none that data can have, and none that asks for several (RFC 6895 §3.1): there is nothing to forward.
-pub(super) fn is_meta(rtype: u16) -> bool {
+pub(crate) fn is_meta(rtype: u16) -> bool {
     matches!(rtype, 0 | wire::rtype::OPT | 128..=252)
 }
 
 /// The rcode that a name stands for: NOERROR, SERVFAIL, 23.
-pub(super) fn rcode_of(text: &str) -> Option<u16> {
+pub(crate) fn rcode_of(text: &str) -> Option<u16> {
     wire::text::rcode_number(text).filter(|code| *code <= rcode::BADCOOKIE)
 }

@@ -21,7 +21,7 @@ const KEEP: usize = 8192;
 
 /// The questions under way.
 #[derive(Debug)]
-pub(super) struct Flights {
+pub(crate) struct Flights {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
 }
@@ -61,7 +61,7 @@ enum Outcome {
 
 /// What joining gives.
 #[derive(Debug)]
-pub(super) enum Joined<'a> {
+pub(crate) enum Joined<'a> {
     /// Nobody asks this: go and ask.
     First(Seat<'a>),
     /// Somebody does: wait.
@@ -72,7 +72,7 @@ pub(super) enum Joined<'a> {
 
 /// A part in a question under way.
 #[derive(Debug)]
-pub(super) struct Seat<'a> {
+pub(crate) struct Seat<'a> {
     flights: &'a Flights,
     shard: usize,
     slot: usize,
@@ -81,7 +81,7 @@ pub(super) struct Seat<'a> {
 
 impl Flights {
     /// None under way.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             hasher: RandomState::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -104,7 +104,7 @@ impl Flights {
     }
 
     /// Takes part in the question `request`, without the options in `hop`.
-    pub(super) fn join(&self, request: &Request, hop: Hop<'_>, protocol: Protocol) -> Joined<'_> {
+    pub(crate) fn join(&self, request: &Request, hop: Hop<'_>, protocol: Protocol) -> Joined<'_> {
         let hash = self.hash(request, hop, protocol);
         let shard = (hash >> 60) as usize % SHARDS;
         let mut guard = self.lock(shard);
@@ -153,7 +153,7 @@ fn is_same(a: &Request, b: &Request, hop: Hop<'_>) -> bool {
 
 impl Seat<'_> {
     /// Gives the outcome to those who wait.
-    pub(super) fn land(&self, x: &Exchange, step: Step) {
+    pub(crate) fn land(&self, x: &Exchange, step: Step) {
         let mut shard = self.flights.lock(self.shard);
         let slot = &mut shard.slots[self.slot];
         if slot.users > 1 {
@@ -179,7 +179,7 @@ impl Seat<'_> {
     }
 
     /// Waits for the outcome and takes it over; none if the exchange that asked is gone.
-    pub(super) async fn landed(&self, x: &mut Exchange) -> Option<Step> {
+    pub(crate) async fn landed(&self, x: &mut Exchange) -> Option<Step> {
         poll_fn(|cx| {
             let mut shard = self.flights.lock(self.shard);
             let slot = &mut shard.slots[self.slot];
