@@ -21,13 +21,13 @@ use crate::http2::{self, Ask, Failure, Reply, Service, Terms};
 mod tests;
 
 /// Where the method is.
-const PATH: &str = "/coredns.dns.DnsService/Query";
+pub(crate) const PATH: &str = "/coredns.dns.DnsService/Query";
 
 /// The largest message of gRPC: that of DNS, with a tag and a length of three octets before it.
-const PACKET: usize = 65535 + 4;
+pub(crate) const PACKET: usize = 65535 + 4;
 
 /// The length of what stands before each message: whether it is compressed, and its length.
-const PREFIX: usize = 5;
+pub(crate) const PREFIX: usize = 5;
 
 /// How long a connection may be idle. Clients keep theirs open, and open others without a query lost when told to.
 const IDLE: Duration = Duration::from_secs(600);
@@ -277,7 +277,7 @@ fn unwrap(body: &[u8]) -> Result<std::ops::Range<usize>, Failure> {
 
 /// Where the last field 1 of a `DnsPacket` lies (an empty one if there is none); other fields are passed over. None if it cannot
 /// be read.
-fn field(packet: &[u8]) -> Option<std::ops::Range<usize>> {
+pub(crate) fn field(packet: &[u8]) -> Option<std::ops::Range<usize>> {
     let (mut at, mut found) = (0, 0..0);
     while at < packet.len() {
         let tag = varint(packet, &mut at)?;
@@ -315,7 +315,7 @@ fn varint(octets: &[u8], at: &mut usize) -> Option<u64> {
 }
 
 /// A reply's body: one message with a `DnsPacket` with `message`.
-fn wrap(message: &[u8]) -> Bytes {
+pub(crate) fn wrap(message: &[u8]) -> Bytes {
     let mut len = message.len();
     let mut out = BytesMut::with_capacity(PREFIX + 4 + len);
     out.put_slice(&[0; PREFIX]);

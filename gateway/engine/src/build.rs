@@ -351,7 +351,6 @@ const ABSENT: &[&str] = &[
     "etcd",
     "file",
     "geoip",
-    "grpc",
     "header",
     "k8s_external",
     "nomad",

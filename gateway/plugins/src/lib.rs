@@ -54,6 +54,7 @@ plugins! {
     guard
     r#loop
     forward
+    grpc
     whoami
     view
 }

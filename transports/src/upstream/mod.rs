@@ -9,6 +9,7 @@ pub(crate) mod bounded;
 mod conn;
 mod error;
 mod figures;
+mod grpc;
 mod health;
 mod https;
 mod https3;
@@ -43,6 +44,7 @@ use tcp::{DialTime, Life, Road};
 use tls::Tls;
 
 pub use error::{Cause, Error, Place};
+pub use grpc::{CallError, Called, Grpc, Spot};
 pub use health::{Check, ask};
 pub use https::Verb;
 pub use tls::Identity;

@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::metrics::Counter;
-use engine::{Carry, End, Exchange, Fault, Layout, Plugin, Provider, Reach, Step, Transport, Work};
+use engine::{Carry, Exchange, Fault, Layout, Plugin, Provider, Reach, Step, Transport, Work};
 use tokio::time::{Instant, timeout_at};
 use transports::upstream::{self, Protocol, Reply, Upstream};
-use wire::{Flags, Section, rcode, rtype};
+use wire::{Flags, Section, rcode};
 
+use crate::shared::relay::fault::{self, NO_REPLY, UNUSABLE, WRONG_REPLY};
 use crate::shared::relay::flight::{Flights, Joined};
+use crate::shared::relay::home;
 use crate::shared::relay::message::{self, Hop, Outgoing};
 use crate::shared::relay::policy::Policy;
-use crate::shared::relay::sift::{Sifted, sift};
+use crate::shared::relay::sift::sift;
 
 /// How long asking may take in all.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -21,27 +23,9 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// No upstream could be asked (EDE 22, No Reachable Authority).
 const ALL_DOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(22), why: "no healthy proxies" };
 
-/// No upstream replied (EDE 23, Network Error).
-const NO_REPLY: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(23), why: "no upstream replied" };
-
-/// No upstream gave a reply that can be used (EDE 24, Invalid Data).
-const UNUSABLE: Fault =
-    Fault { rcode: rcode::SERVFAIL, ede: Some(24), why: "no upstream gave a usable reply" };
-
-/// An upstream answered another question.
-const WRONG_REPLY: Fault =
-    Fault { rcode: rcode::FORMERR, ede: None, why: "the reply is to another question" };
-
 /// Too many queries are under way.
 const TOO_MANY: Fault =
     Fault { rcode: rcode::REFUSED, ede: None, why: "concurrent queries exceeded maximum" };
-
-/// The type is none that can be forwarded (EDE 21, Not Supported).
-const META: Fault =
-    Fault { rcode: rcode::NOTIMP, ede: Some(21), why: "the type cannot be forwarded" };
-
-/// A signed query cannot be sent on (RFC 8945 §5.5 wants the key).
-const SIGNED: Fault = Fault::servfail("dns: no secrets defined");
 
 /// What is done with replies, beside giving them to the client.
 #[derive(Clone, Debug, Default)]
@@ -99,11 +83,8 @@ impl Plugin for Forward {
         if !self.reach.takes(&x.request().name) {
             return Step::Next;
         }
-        if message::is_meta(x.request().rtype) {
-            return Step::Fail(META);
-        }
-        if x.query.parts.tsig.is_some() && !x.is_nested() {
-            return Step::Fail(SIGNED);
+        if let Some(fault) = fault::of(x) {
+            return Step::Fail(fault);
         }
         Step::WAIT
     }
@@ -111,27 +92,14 @@ impl Plugin for Forward {
     fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
         Box::pin(async {
             match self.share(x).await {
-                Step::Done => self.come_home(x),
+                Step::Done => home::come(x, &self.reach.from, self.layout.own_zones()),
                 step => step,
             }
         })
     }
 
     fn asked(&self, x: &mut Exchange, _: Carry) -> Step {
-        let (_, answer, end) = x.sub();
-        let (rcode, flags) = (answer.rcode, answer.flags);
-        match end {
-            Some(End::Answered) => {
-                x.graft();
-                let answer = x.answer_mut();
-                answer.rcode = rcode;
-                answer.flags.set(Flags::TC, flags.has(Flags::TC));
-                answer.flags.set(Flags::AD, false);
-                Step::Done
-            }
-            Some(End::Failed(fault)) => Step::Fail(fault),
-            Some(End::Silent) | None => Step::Fail(UNUSABLE),
-        }
+        home::came(x)
     }
 }
 
@@ -272,28 +240,9 @@ impl Forward {
 
     /// Takes out of a reply what does not belong to it.
     fn judge(&self, x: &mut Exchange) -> Result<(), Wrong> {
-        let own = self.layout.own_zones();
         let (request, answer) = x.parts_mut();
-        match sift(request, &self.reach.from, own, answer) {
-            Sifted::Answer | Sifted::Home(_) => Ok(()),
-            Sifted::Referral => Err(Wrong::Referral),
-            Sifted::Endless => Err(Wrong::Endless),
-        }
-    }
-
-    /// Asks ourselves for the rest of a chain that has led to a zone of our own: the upstream's copy of it does not count.
-    fn come_home(&self, x: &mut Exchange) -> Step {
-        let own = self.layout.own_zones();
-        let leads = |rr: &wire::Rr| matches!(rr.rtype, rtype::CNAME | rtype::DNAME);
-        if own.is_empty() || !x.answer().section(Section::Answer).any(leads) {
-            return Step::Done;
-        }
-        let (request, answer) = x.parts_mut();
-        let (kind, home) = (request.rtype, sift(request, &self.reach.from, own, answer));
-        match home {
-            Sifted::Home(name) if kind != rtype::CNAME => x.ask(&name, kind, Carry(0)),
-            _ => Step::Done,
-        }
+        let sifted = sift(request, &self.reach.from, self.layout.own_zones(), answer);
+        sifted.usable().map_err(Wrong::Unusable)
     }
 
     /// Gives the reply to the client, or the question to the next directive.
@@ -324,10 +273,8 @@ enum Wrong {
     Upstream(upstream::Error),
     /// Its reply cannot be read.
     Reply(wire::scan::Malformed),
-    /// It sends us elsewhere (RFC 1034 §4.3.1), where a forwarder does not go.
-    Referral,
-    /// Its chain of names is too long.
-    Endless,
+    /// It can be read, and is of no use.
+    Unusable(&'static str),
 }
 
 impl std::fmt::Display for Wrong {
@@ -335,8 +282,7 @@ impl std::fmt::Display for Wrong {
         match self {
             Self::Upstream(error) => error.fmt(f),
             Self::Reply(malformed) => malformed.fmt(f),
-            Self::Referral => f.write_str("the upstream only refers to other servers"),
-            Self::Endless => f.write_str("the reply's chain of CNAME records is too long"),
+            Self::Unusable(why) => f.write_str(why),
         }
     }
 }

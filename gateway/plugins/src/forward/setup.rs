@@ -79,7 +79,7 @@ impl Default for Config {
 
 /// The properties of the block.
 const PROPS: &[Prop<Config>] = &[
-    Prop { name: "except", words: "NAMES...", set: |c, w| Ok(c.except.extend(relay::except(w)?)) },
+    Prop { name: "except", words: "NAMES...", set: set_except },
     Prop { name: "force_tcp", words: "", set: |c, _| set(&mut c.force_tcp, true) },
     Prop { name: "prefer_udp", words: "", set: |c, _| set(&mut c.prefer_udp, true) },
     Prop { name: "expire", words: "DURATION", set: |c, w| set(&mut c.expire, w.duration()?) },
@@ -143,6 +143,12 @@ fn count<T: TryFrom<i64>>(words: &mut Words<'_>) -> Result<T, Diagnostic> {
     let number =
         integer(&word.text).map_err(|wrong| word.wrong(format_args!("is wrong: {wrong}")))?;
     T::try_from(number).map_err(|_| word.wrong("is wrong: not a number of 0 or more"))
+}
+
+/// `except NAMES…`.
+fn set_except(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
+    config.except.extend(relay::except(words)?);
+    Ok(())
 }
 
 /// `read_timeout DURATION`.

@@ -1,6 +1,6 @@
 //! `fallthrough [ZONES…]`: which names go on to the next plugin when this one has nothing.
 
-use config::{Diagnostic, Words};
+use config::{Diagnostic, Word, Words};
 use engine::Setup;
 use wire::Name;
 
@@ -16,10 +16,15 @@ impl Fall {
     /// # Errors
     /// None today; the signature is that of a property.
     pub fn read(setup: &Setup<'_>, words: &mut Words<'_>) -> Result<Self, Diagnostic> {
-        Ok(match words.rest() {
+        Ok(Self::named(setup, words.rest()))
+    }
+
+    /// The same from words that were kept.
+    pub fn named(setup: &Setup<'_>, words: &[Word]) -> Self {
+        match words {
             [] => Self(Zones::new([Name::ROOT])),
             zones => Self(Zones::new(setup.zones_of(zones))),
-        })
+        }
     }
 
     /// Falls through for these zones.

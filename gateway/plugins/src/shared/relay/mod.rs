@@ -1,6 +1,8 @@
 //! What plugins share that pass questions on to other servers.
 
+pub(crate) mod fault;
 pub(crate) mod flight;
+pub(crate) mod home;
 pub(crate) mod message;
 pub(crate) mod policy;
 pub(crate) mod sift;

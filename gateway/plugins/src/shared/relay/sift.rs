@@ -22,6 +22,17 @@ pub(crate) enum Sifted {
     Endless,
 }
 
+impl Sifted {
+    /// Whether it can be passed on, and why not.
+    pub(crate) fn usable(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Answer | Self::Home(_) => Ok(()),
+            Self::Referral => Err("the upstream only refers to other servers"),
+            Self::Endless => Err("the reply's chain of CNAME records is too long"),
+        }
+    }
+}
+
 /// Takes out of a reply what does not belong to the question: of the answer section what is neither about the name that was
 /// asked for nor about one that a CNAME or DNAME record leads to from there, of the others what is outside of the zone
 /// `from`, for which the server is asked. What any has in a zone of `own` goes as well, and so do records of DNSSEC that nobody
