@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str], &[&str])] = &[
         "certs",
         &[],
         &[
+            "http-body-util",
             "hyper",
             "hyper-util",
             "instant-acme",

@@ -1,6 +1,7 @@
 //! What several plugins need.
 
 pub mod asked;
+pub(crate) mod bound;
 pub(crate) mod client_tls;
 pub mod empty;
 pub mod expr;

@@ -10,6 +10,7 @@ use engine::Setup;
 
 use super::TARGET;
 use super::setup::wrong;
+use crate::shared::bound;
 use crate::shared::host::{hostname, interfaces, is_link_local};
 
 /// The folder of the data directory that it is kept in.
@@ -69,7 +70,7 @@ fn subject(setup: &Setup<'_>, words: &[Word]) -> Result<Subject, Diagnostic> {
     add(&mut subject.addresses, IpAddr::from([127, 0, 0, 1]));
     add(&mut subject.addresses, IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
     // What is wrong with `bind` is its own to say.
-    let bound = crate::bind::all(setup.others("bind")).unwrap_or_default();
+    let bound = bound::all(setup.others("bind")).unwrap_or_default();
     for address in bound.iter().map(|one| one.ip).filter(|ip| !ip.is_unspecified()) {
         add(&mut subject.addresses, address);
     }
