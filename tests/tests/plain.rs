@@ -70,7 +70,7 @@ const DEFECTS: &[(&str, &str, Option<u8>)] = &[
     ),
     ("MSG-04 a pointer in the question", "1234 0100 0001 0000 0000 0000 c00c 0001 0001", Some(1)),
     ("MSG-04 a name that ends too soon", "1234 0100 0001 0000 0000 0000 0561 62", Some(1)),
-    ("MSG-07 an opcode nobody knows", "1234 3900 0001 0000 0000 0000 0161 00 0001 0001", Some(4)),
+    ("MSG-07 an opcode nobody knows", "1234 39f0 0001 0000 0000 0000 0161 00 0001 0001", Some(4)),
     (
         "MSG-10 octets behind the message",
         "1234 0100 0001 0000 0000 0000 0161 00 0001 0001 ffff ffff",
@@ -104,6 +104,7 @@ fn malformed_messages_get_what_they_deserve_on_udp_and_tcp() {
         if let Some(reply) = reply {
             assert_eq!(reply[..2], message[..2], "{defect}: the id");
             assert_eq!(reply[2] & 0xf9, 0x80 | message[2] & 0x79, "{defect}: QR, opcode and RD");
+            assert_eq!(reply[3] & 0xf0, 0, "{defect}: RA, Z, AD and CD");
         }
         // A bad message does not cost the others of its connection.
         let mut stream = Stream::open(gateway.address(), None).unwrap();

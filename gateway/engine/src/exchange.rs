@@ -631,6 +631,10 @@ impl Exchange {
     pub(crate) fn reject(&mut self, code: u16, limit: usize, out: &mut Vec<u8>) {
         let answer = &mut self.frames[0].answer;
         answer.clear();
+        if code == rcode::NOTIMP {
+            // CD is a flag of QUERY (RFC 4035 §3.2.2); nobody knows what the bit means to another opcode.
+            answer.flags = answer.flags.only(Flags::RD);
+        }
         answer.rcode = code;
         self.encode(limit, 0, out);
     }
