@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{Session, Stage, Stop, Stopper, Transport};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
@@ -16,6 +16,7 @@ use tokio_rustls::server::TlsStream;
 use crate::desk::{Desk, Plan};
 use crate::inlet::Inlet;
 use crate::limits::{Count, Room, Taken};
+use crate::outlet::Outlet;
 use crate::seats::Seat;
 use crate::{grpc, handshake, https, proxy, tcp};
 
@@ -202,7 +203,7 @@ fn serve<'a, S>(
     stop: Stop,
 ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Outlet + 'static,
 {
     // A certificate authority only wanted to see the certificate (RFC 8737 §3).
     if accepted.alpn.as_deref() == Some(b"acme-tls/1") {

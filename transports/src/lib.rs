@@ -16,6 +16,7 @@ mod https;
 mod https3;
 mod inlet;
 pub mod limits;
+mod outlet;
 mod pool;
 mod proxy;
 mod quic;

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use engine::{Exchange, Live, Served, Session, Stage, Stop, Timeouts, Transport};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep, sleep_until, timeout};
 
 use crate::accept::Accepted;
 use crate::desk::{Desk, Plan};
 use crate::framing::{Inbox, frame};
+use crate::outlet::Outlet;
 use crate::pool;
 use crate::seats::{Leave, Seat};
 
@@ -45,7 +46,7 @@ pub(crate) fn serve<S>(
     stop: Stop,
 ) -> impl Future<Output = io::Result<()>> + Send
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
+    S: Outlet,
 {
     let Accepted { stream, peer, local, session, plan, seat, .. } = accepted;
     // Exchanges know TCP from TLS; all else of a listener is told by its number.
@@ -73,7 +74,7 @@ where
 /// Serves one connection to its end.
 async fn converse<S>(mut talk: Talk<'_>, mut stream: S, mut stop: Stop) -> io::Result<()>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Outlet,
 {
     let end = talk.run(&mut stream, &mut stop).await?;
     let closed = &talk.desk.limits.closed;
@@ -153,7 +154,7 @@ impl Talk<'_> {
     /// Answers until there is a reason to end.
     async fn run<S>(&mut self, stream: &mut S, stop: &mut Stop) -> io::Result<End>
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        S: Outlet,
     {
         let pipeline = self.desk.limits.bounds.pipeline;
         let seat = Arc::clone(&self.seat);
@@ -267,7 +268,7 @@ impl Talk<'_> {
         now: Instant,
     ) -> io::Result<(bool, Option<Duration>)>
     where
-        S: AsyncWrite + Unpin,
+        S: Outlet,
     {
         let (mut took, mut wait) = (false, None);
         let keepalive = if self.seat.is_leaving() { Duration::ZERO } else { self.timeouts.idle };
@@ -323,7 +324,7 @@ impl Talk<'_> {
         stream: &mut S,
     ) -> io::Result<()>
     where
-        S: AsyncWrite + Unpin,
+        S: Outlet,
     {
         if self.out.capacity() == 0 {
             self.out = pool::buffer();
@@ -337,7 +338,7 @@ impl Talk<'_> {
     /// Adds the further messages of a reply that has several, and writes in between.
     async fn stream<S>(&mut self, x: &mut Exchange, stream: &mut S) -> io::Result<()>
     where
-        S: AsyncWrite + Unpin,
+        S: Outlet,
     {
         while x.is_streaming() {
             frame(&mut self.out, |out| x.more(65535, out));
@@ -351,25 +352,24 @@ impl Talk<'_> {
     /// Writes what is to be said; a client that does not read loses its connection.
     async fn write<S>(&mut self, stream: &mut S) -> io::Result<()>
     where
-        S: AsyncWrite + Unpin,
+        S: Outlet,
     {
-        let (out, inbox) = (&self.out, &mut self.inbox);
-        let mut all = pin!(async {
-            stream.write_all(out).await?;
-            stream.flush().await
-        });
-        match futures::poll!(&mut all) {
-            std::task::Poll::Ready(written) => written?,
-            std::task::Poll::Pending => {
-                // This may take long, and others can use what is left over.
-                inbox.rest();
-                timeout(self.timeouts.write, all).await.unwrap_or_else(|_| {
-                    self.desk.limits.closed.write.increment(1);
-                    Err(io::ErrorKind::TimedOut.into())
-                })?;
+        let out = std::mem::take(&mut self.out);
+        {
+            let mut all = pin!(stream.send(&out));
+            match futures::poll!(&mut all) {
+                std::task::Poll::Ready(written) => written?,
+                std::task::Poll::Pending => {
+                    // This may take long, and others can use what is left over.
+                    self.inbox.rest();
+                    timeout(self.timeouts.write, all).await.unwrap_or_else(|_| {
+                        self.desk.limits.closed.write.increment(1);
+                        Err(io::ErrorKind::TimedOut.into())
+                    })?;
+                }
             }
         }
-        pool::give_buffer(std::mem::take(&mut self.out));
+        pool::give_buffer(out);
         Ok(())
     }
 }
