@@ -329,6 +329,11 @@ fn integer(out: &mut Vec<u8>, value: usize, bits: u32, first: u8) {
 
 /// The head of a good request.
 fn good() -> Vec<u8> {
+    with(&[])
+}
+
+/// The same with further fields.
+fn with(more: &[(&str, &str)]) -> Vec<u8> {
     let path = format!("/dns-query?dns={}", base64url(&Query::from("fixed.test A").encode()));
     let fields = [
         (":method", "GET"),
@@ -336,7 +341,7 @@ fn good() -> Vec<u8> {
         (":authority", "dns.example.org"),
         (":path", &path),
     ];
-    headers(&fields)
+    headers(&[&fields, more].concat())
 }
 
 /// Whether a stream brings a response: a frame with headers first.
@@ -400,6 +405,12 @@ async fn doh_24_errors_have_their_codes() {
             headers(&[(":scheme", "https"), (":path", "/"), (":authority", "a")]),
             End::Reset(0x10e),
         ),
+        (
+            "SMUG-02 a field of connections",
+            with(&[("connection", "keep-alive")]),
+            End::Reset(0x10e),
+        ),
+        ("SMUG-02 a coding of transfers", with(&[("te", "gzip")]), End::Reset(0x10e)),
     ] {
         let raw = Raw::new(&place).await;
         let (_send, mut recv) = raw.request(&octets, true).await;

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use h3::error::{Code, StreamError};
 use h3::server::{RequestResolver, RequestStream};
-use http::header;
+use http::header::{self, HeaderMap};
 use quinn::{Connection, VarInt};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -34,6 +34,10 @@ const LINGER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 
 /// How many requests may still be on their way when a client is told to send no more.
 const AHEAD: usize = 1 << 16;
+
+/// The fields that belong to a connection of HTTP/1.1, and that make a request of HTTP/3 malformed.
+const OF_CONNECTIONS: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// `h3` on a connection.
 type Server = h3::server::Connection<Line, Bytes>;
@@ -227,6 +231,10 @@ async fn answer(
         Ok(Err(error)) => return trouble(&error),
         Err(_) => return Came::Wrong,
     };
+    if is_malformed(request.headers()) {
+        stream.stop_stream(Code::H3_MESSAGE_ERROR);
+        return Came::Wrong;
+    }
     let mut x = pool::exchange(desk, &table.about);
     let form = match web.ask(desk, &request, &mut x) {
         Ask::Nothing(reply) => return send(&mut stream, reply, table.times.write).await,
@@ -270,6 +278,12 @@ async fn answer(
     let reply = web.tell(&x, form, &message);
     pool::give_exchange(x);
     send(&mut stream, reply, table.times.write).await
+}
+
+/// Whether fields are among a request's that belong to a connection of HTTP/1.1 (RFC 9114 §4.2).
+fn is_malformed(headers: &HeaderMap) -> bool {
+    OF_CONNECTIONS.iter().any(|name| headers.contains_key(*name))
+        || headers.get_all(header::TE).iter().any(|te| te != "trailers")
 }
 
 /// What is wrong with a request's body.
