@@ -1,7 +1,9 @@
 //! Certificates for tests: an authority of their own, and what it issues, good and bad.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -71,10 +73,11 @@ impl Pki {
         let certificate =
             params.signed_by(&key, &self.intermediate).unwrap_or_else(|e| panic!("{file}: {e}"));
         let chain = format!("{}{}", certificate.pem(), self.intermediate.pem());
-        Pair {
-            chain: self.folder.write(&format!("{file}.pem"), chain),
-            key: self.folder.write(&format!("{file}.key"), key.serialize_pem()),
-        }
+        let chain = self.folder.write(&format!("{file}.pem"), chain);
+        let key = self.folder.write(&format!("{file}.key"), key.serialize_pem());
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600))
+            .unwrap_or_else(|e| panic!("{}: {e}", key.display()));
+        Pair { chain, key }
     }
 }
 
