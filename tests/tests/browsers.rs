@@ -192,8 +192,7 @@ fn firefox_confirms_the_resolver_and_prefers_it() {
     let port = website(&namespace);
     // There is no other resolver, so the page shows that the confirmation was good.
     let output = firefox(&edge, port, 2, "user_pref(\"network.http.http3.enable\", false);");
-    let confirmed =
-        || edge.gateway.output().contains("asked example.com. NS ").then_some(());
+    let confirmed = || edge.gateway.output().contains("asked example.com. NS ").then_some(());
     assert!(
         until(Duration::from_secs(1), confirmed).is_some(),
         "{output}\n{}",

@@ -173,7 +173,10 @@ fn http_clients_with_stacks_of_their_own() {
     ] {
         has(&seen, &format!("{line} {WWW}"));
     }
-    assert_eq!((edge.asked("https"), edge.asked("https3")), (6, 3));
+    for line in ["head 1 2", "head 2 3", "head 3 30"] {
+        has(&seen, &format!("curl_cffi {line} 200 50 0"));
+    }
+    assert_eq!((edge.asked("https"), edge.asked("https3")), (8, 4));
 }
 
 #[test]
@@ -250,13 +253,16 @@ fn forwarding_resolvers() {
     let edge = Edge::within(&namespace);
     let resolvers = ["stubby dot", "unbound dot", "kresd dot", "dnsdist dot", "dnsdist doh"];
     for (number, resolver) in resolvers.into_iter().enumerate() {
-        // Each asks for a name of its own, which the log then has.
+        // Each asks for names of its own, which the log then has; all but the first at the same time.
+        let names: Vec<String> = (0..6).map(|n| format!("r{number}q{n}.load.test")).collect();
         let seen =
-            edge.shell(&format!("SERVER=$NAME $SCRIPTS/forward {resolver} q{number}.load.test"));
+            edge.shell(&format!("SERVER=$NAME $SCRIPTS/forward {resolver} {}", names.join(" ")));
         has(&seen, &format!("{resolver} 127.0.0.55"));
-        assert!(
-            edge.gateway.output().contains(&format!("asked q{number}.load.test. A tcp NOERROR"))
-        );
+        for name in &names[1..] {
+            has(&seen, &format!("{resolver} {name} 127.0.0.55"));
+        }
+        let log = edge.gateway.output();
+        assert!(names.iter().all(|n| log.contains(&format!("asked {n}. A "))), "{resolver}: {log}");
     }
-    assert!(edge.asked("tls") >= 4 && edge.asked("https") >= 1 && edge.asked("dns") == 0);
+    assert!(edge.asked("tls") >= 24 && edge.asked("https") >= 6 && edge.asked("dns") == 0);
 }

@@ -8,7 +8,8 @@ use tests::Edge;
 fn probe(edge: &Edge<'_>, words: &str, cases: usize) -> String {
     let seen = edge.shell(&format!("python $SCRIPTS/probes/{words}"));
     let right = seen.lines().filter(|l| l.starts_with("ok ")).count();
-    assert!(right >= cases && !seen.contains("BAD"), "{right} of {cases} cases:\n{seen}");
+    let wrong = seen.lines().filter(|l| l.starts_with("BAD")).count();
+    assert!(right >= cases && wrong == 0, "{right} of {cases} cases, {wrong} wrong:\n{seen}");
     assert!(!edge.gateway.output().contains("panicked"), "{}", edge.gateway.output());
     seen
 }
@@ -43,5 +44,21 @@ fn abuse_of_http_2() {
     let edge = Edge::start();
     let before = edge.gateway.resident();
     probe(&edge, "h2abuse.py", 30);
-    assert!(edge.gateway.resident() < before + (64 << 20), "H2-08: {} octets", edge.gateway.resident());
+    assert!(
+        edge.gateway.resident() < before + (64 << 20),
+        "H2-08: {} octets",
+        edge.gateway.resident()
+    );
+}
+
+#[test]
+fn abuse_of_http_3() {
+    let edge = Edge::start();
+    let before = edge.gateway.resident();
+    probe(&edge, "h3abuse.py", 35);
+    assert!(
+        edge.gateway.resident() < before + (64 << 20),
+        "Q-06: {} octets",
+        edge.gateway.resident()
+    );
 }

@@ -125,12 +125,14 @@ def answers(version, verdicts):
     verdicts.judge("PAD-01 PAD-02 padded for padding", 12 in padded.options and len(padded.octets) % 468 == 0, len(padded.octets))
     keepalive = Reply(post(version, question(extra=opt(option(11)), more=1)).body)
     verdicts.judge("KEEP-04 no keepalive of TCP", 11 not in keepalive.options)
-    head = ask(version, "HEAD", f"{PATH}?dns={text(WHOLE)}", GET)
-    verdicts.judge("DOH-06 HEAD is GET without its body", head.status == 200 and not head.body and head.headers.get("content-length") == one.headers.get("content-length"), head.headers)
-    if version != "h3":
-        verdicts.judge("DOH-16 HTTP/3 is told of", f'h3=":{PORTS["HTTPS"]}"' in one.headers.get("alt-svc", ""), one.headers.get("alt-svc"))
     unreadable = post(version, question()[:20])
     verdicts.judge("DOH-07 half a message", unreadable.status == 400 or (unreadable.status == 200 and Reply(unreadable.body).rcode == 1), unreadable.status)
+    if version == "h3":
+        # aioquic takes a length without a body for a fault; tests/clients/python/web.py asks in this way.
+        return
+    head = ask(version, "HEAD", f"{PATH}?dns={text(WHOLE)}", GET)
+    verdicts.judge("DOH-06 HEAD is GET without its body", head.status == 200 and not head.body and head.headers.get("content-length") == one.headers.get("content-length"), head.headers)
+    verdicts.judge("DOH-16 HTTP/3 is told of", f'h3=":{PORTS["HTTPS"]}"' in one.headers.get("alt-svc", ""), one.headers.get("alt-svc"))
 
 
 def raw(octets, patience=3):

@@ -135,7 +135,7 @@ def codes(transport, verdicts):
         right = reply.rcode in want and reply.ident == ID and "qr" in reply.bits
         right &= reply.opcode == octets[2] >> 3 & 15 and ("rd" in reply.bits) == bool(octets[2] & 1)
         right &= "z" not in reply.bits and "tc" not in reply.bits
-        if reply.opcode:
+        if reply.rcode == NOTIMP:
             right &= not {"aa", "ra", "ad", "cd"} & reply.bits
         if reply.rcode in (0, NXDOMAIN):
             right &= octets[12:].startswith(reply.question) and reply.counts[0] == 1

@@ -48,6 +48,8 @@ def by_curl_cffi():
         text = base64.urlsafe_b64encode(wire()).rstrip(b"=").decode()
         got = curl_cffi.get(f"{URL}?dns={text}", headers={"accept": HEADERS["accept"]}, **words)
         print("curl_cffi get", version, got.http_version, got.status_code, *answer(got.content))
+        head = curl_cffi.head(f"{URL}?dns={text}", **words)
+        print("curl_cffi head", version, head.http_version, head.status_code, head.headers["content-length"], len(head.content))
         got = curl_cffi.post(URL, data=wire(), headers=HEADERS, **words)
         print("curl_cffi post", version, got.http_version, got.status_code, *answer(got.content))
 
