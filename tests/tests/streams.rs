@@ -334,3 +334,28 @@ fn tcp_09_a_hundred_thousand_queries_at_once_are_answered_in_bounded_memory() {
     connection.finish();
     assert_eq!(connection.end_within(LIMIT), End::Notified);
 }
+
+#[test]
+fn udp_04_queries_that_wait_are_bounded_in_all_and_by_client() {
+    let upstream = Scripted::start(|query, _| {
+        let name = scripted::asked(query);
+        let answer = format!("{} 60 A 203.0.113.1", query.queries[0].name());
+        (!name.ends_with("never.test")).then(|| scripted::reply(query, &[&answer]))
+    });
+    let lines = format!("forward . {}", upstream.address());
+    let gateway = Gateway::new(&plain(&lines))
+        .argument("-set")
+        .argument("limits.udp_waiting=20")
+        .argument("-set")
+        .argument("worker_threads=1")
+        .start();
+    let socket = UdpSocket::bind((loopback(2), 0)).unwrap();
+    for number in 0..60 {
+        let query = Query::from(&*format!("n{number}.never.test A")).encode();
+        socket.send_to(&query, gateway.address()).unwrap();
+    }
+    let dropped = || gateway.metrics("metrics")["causeway_udp_queries_dropped_total"];
+    until(LIMIT, || (dropped() == 50.0).then_some(())).expect("ten of a client wait");
+    let other = Query::from("a.test A").from_address(loopback(3)).ask(gateway.address());
+    assert!(other.is_some_and(|reply| reply.addresses().len() == 1), "others are served");
+}

@@ -211,6 +211,7 @@ impl Limits {
             "causeway_queries_limited_total",
             "Queries that came faster than `limits` allows.",
         );
+        describe("causeway_udp_queries_dropped_total", "Queries dropped because too many wait.");
         describe(
             "causeway_proxy_datagrams_dropped_total",
             "Datagrams dropped for their PROXY header.",

@@ -1,6 +1,8 @@
 //! Plain DNS over UDP (RFC 1035 §4.2.1): batched receive, replies from the address that was asked (RFC 2181 §4), replies to one
 //! peer merged by segmentation offload, no task and no wait for what can be answered at once.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -16,6 +18,7 @@ use tokio::net::UdpSocket;
 use crate::accept::{Ends, canonical};
 use crate::desk::{Desk, Plan};
 use crate::proxy;
+use crate::seats::Client;
 
 /// The room for what one receive gives: as much as receive offload may join.
 const RECEIVE: usize = 65536;
@@ -42,6 +45,8 @@ struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     waiting: AtomicUsize,
+    /// Whose they are.
+    clients: Mutex<HashMap<Client, usize>>,
     /// The queries that came too fast.
     slips: AtomicUsize,
     #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into tasks")]
@@ -71,6 +76,7 @@ impl Udp {
             socket: UdpSocket::from_std(socket)?,
             state,
             waiting: AtomicUsize::new(0),
+            clients: Mutex::default(),
             slips: AtomicUsize::new(0),
             pool: Mutex::default(),
         };
@@ -204,16 +210,16 @@ impl Udp {
 
     /// Hands the exchange to a task and takes another, unless too many wait.
     fn wait(&self, x: &mut Box<Exchange>, live: Arc<Live>, path: Path) {
-        if self.shared.waiting.fetch_add(1, Ordering::AcqRel) >= self.desk.limits.bounds.waiting {
-            self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+        let client = Client::from(x.query.peer.ip());
+        let Some(guard) = Waiting::one(&self.shared, client, self.desk.limits.bounds.waiting)
+        else {
             self.desk.limits.waiting_full.increment(1);
             return;
-        }
+        };
         let fresh = self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let fresh =
             fresh.unwrap_or_else(|| Exchange::new(self.desk.id, Transport::Udp, self.local));
         let waiting = std::mem::replace(x, fresh);
-        let guard = Waiting(Arc::clone(&self.shared));
         tokio::spawn(async move { guard.finish(waiting, live, path).await });
     }
 
@@ -249,9 +255,24 @@ impl Udp {
 }
 
 /// One exchange that waits, counted.
-struct Waiting(Arc<Socket>);
+struct Waiting(Arc<Socket>, Client);
 
 impl Waiting {
+    /// One more, unless there are `most`, of which one client may have half.
+    fn one(socket: &Arc<Socket>, client: Client, most: usize) -> Option<Self> {
+        if socket.waiting.fetch_add(1, Ordering::AcqRel) >= most {
+            socket.waiting.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        let mut clients = socket.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = clients.entry(client).or_default();
+        *own += 1;
+        let is_too_many = *own > most.div_ceil(2);
+        drop(clients);
+        // What was counted is counted off where it is dropped.
+        Some(Self(Arc::clone(socket), client)).filter(|_| !is_too_many)
+    }
+
     /// Sees the exchange through and sends its reply.
     async fn finish(self, mut x: Box<Exchange>, live: Arc<Live>, path: Path) {
         let mut out = Vec::new();
@@ -270,6 +291,13 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut own) = clients.entry(self.1) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
     }
 }
 

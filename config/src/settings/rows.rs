@@ -174,7 +174,7 @@ pub const ROWS: &[Setting] = &[
         1,
         1_000_000,
         "a number from 1 to 1000000",
-        "Queries a UDP socket that wait for something, such as an upstream; one over it is dropped.",
+        "Queries a UDP socket that wait for something, such as an upstream; one over it is dropped. A client has half of them at most.",
         limits.udp_waiting
     ),
 ];
