@@ -290,9 +290,9 @@ impl Limits {
         if spec.connections.is_some_and(|most| here.0.open() > most) {
             return Err(Full::Listener);
         }
-        if !take(&self.open, self.bounds.connections)
-            && !(self.relieve(false) && take(&self.open, self.bounds.connections))
-        {
+        let total = self.bounds.connections;
+        let counted = take(&self.open, total) || self.relieve(false) && take(&self.open, total);
+        if !counted {
             return Err(Full::Total);
         }
         self.open_gauge.increment(1);

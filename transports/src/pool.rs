@@ -21,7 +21,6 @@ thread_local! {
 }
 
 /// Exchanges to be handed out again.
-#[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into futures")]
 type Exchanges = Vec<Box<Exchange>>;
 
 /// An empty buffer with room for [`BUFFER`] octets.
