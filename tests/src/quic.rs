@@ -25,10 +25,8 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 pub struct Client {
     /// The socket.
     endpoint: Endpoint,
-    /// TLS.
-    tls: Arc<rustls::ClientConfig>,
-    /// Transport parameters.
-    transport: Arc<TransportConfig>,
+    /// TLS, transport parameters, and the tokens that servers gave.
+    config: ClientConfig,
 }
 
 impl Client {
@@ -53,14 +51,15 @@ impl Client {
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         tls.enable_early_data = true;
         let endpoint = Endpoint::client(SocketAddr::new(source, 0)).expect("a UDP socket");
-        Self { endpoint, tls: Arc::new(tls), transport: Arc::default() }
+        let crypto = QuicClientConfig::try_from(tls).expect("TLS 1.3 is there");
+        Self { endpoint, config: ClientConfig::new(Arc::new(crypto)) }
     }
 
     /// Changes its transport parameters.
     pub fn transport(mut self, change: impl FnOnce(&mut TransportConfig)) -> Self {
         let mut transport = TransportConfig::default();
         change(&mut transport);
-        self.transport = Arc::new(transport);
+        self.config.transport_config(Arc::new(transport));
         self
     }
 
@@ -71,9 +70,7 @@ impl Client {
 
     /// Begins a connection.
     pub fn begin(&self, server: SocketAddr) -> quinn::Connecting {
-        let crypto = QuicClientConfig::try_from(Arc::clone(&self.tls)).expect("TLS 1.3 is there");
-        let mut config = ClientConfig::new(Arc::new(crypto));
-        config.transport_config(Arc::clone(&self.transport));
+        let config = self.config.clone();
         self.endpoint.connect_with(config, server, "dns.example.org").expect("a connection")
     }
 
@@ -207,45 +204,49 @@ pub fn code(number: u32) -> VarInt {
     VarInt::from_u32(number)
 }
 
-/// The first datagram of a handshake (RFC 9000 §17.2.2) in `size` octets, as a client with these ALPN protocols sends it.
-pub fn initial(ca: &Path, alpn: &[&str], size: usize) -> Vec<u8> {
-    let mut tls = tls(ca, None);
-    tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+/// The connection IDs of [`initial`]: the server's, which the client makes up, and the client's.
+const IDS: ([u8; 8], [u8; 8]) = ([7; 8], [9; 8]);
+
+/// The first message of a handshake, in a frame of its own (RFC 9000 §19.6), as a client with these ALPN protocols sends it.
+pub fn hello(alpn: &[&str]) -> Vec<u8> {
     // Without the post-quantum key share the message leaves room in a small datagram.
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.kx_groups.retain(|group| group.name() == rustls::NamedGroup::X25519);
-    let mut small = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    small.alpn_protocols = tls.alpn_protocols;
-    let (destination, source) = ([7; 8], [9; 8]);
+    tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     // initial_source_connection_id (RFC 9000 §18.2).
-    let parameters = [&[0x0f, 8], &source[..]].concat();
+    let parameters = [&[0x0f, 8], &IDS.1[..]].concat();
     let name = ServerName::try_from("dns.example.org").expect("a name");
-    let mut session =
-        rustls::quic::ClientConnection::new(Arc::new(small), Version::V1, name, parameters)
-            .expect("a session");
-    let mut hello = Vec::new();
-    assert!(session.write_hs(&mut hello).is_none());
-    let mut frame = vec![0x06, 0];
-    frame.extend_from_slice(&(0x4000 | hello.len() as u16).to_be_bytes());
-    frame.extend_from_slice(&hello);
-    let mut packet = vec![0xc3, 0, 0, 0, 1, 8];
-    packet.extend_from_slice(&destination);
-    packet.push(8);
-    packet.extend_from_slice(&source);
-    packet.push(0);
-    // Two octets of length, four of packet number, the tag of the cipher at the end.
+    let session = rustls::quic::ClientConnection::new(Arc::new(tls), Version::V1, name, parameters);
+    let mut message = Vec::new();
+    assert!(session.expect("a session").write_hs(&mut message).is_none());
+    let length = (0x4000 | message.len() as u16).to_be_bytes();
+    [&[0x06, 0], &length[..], &message].concat()
+}
+
+/// A datagram of `size` octets with a first packet (RFC 9000 §17.2.2), which holds these frames and padding, encrypted as it
+/// should be.
+pub fn initial(frames: &[u8], size: usize) -> Vec<u8> {
+    initial_to(IDS.0, frames, size)
+}
+
+/// The same with another connection ID of the server's, which makes it another connection.
+pub fn initial_to(id: [u8; 8], frames: &[u8], size: usize) -> Vec<u8> {
+    let mut packet = [&[0xc3, 0, 0, 0, 1, 8][..], &id, &[8], &IDS.1, &[0]].concat();
+    // Two octets of length, four of packet number, and at the end the tag of the cipher.
     let rest = size.checked_sub(packet.len() + 2).expect("room for a header");
     packet.extend_from_slice(&(0x4000 | rest as u16).to_be_bytes());
     let number_at = packet.len();
     packet.extend_from_slice(&[0; 4]);
-    frame.resize(rest.checked_sub(4 + 16).expect("room for a frame"), 0);
-    let Keys { local, .. } = suite().keys(&destination, rustls::Side::Client, Version::V1);
-    let tag = local.packet.encrypt_in_place(0, &packet, &mut frame).expect("encryption");
-    packet.extend_from_slice(&frame);
+    let mut payload = frames.to_vec();
+    payload.resize(rest.checked_sub(4 + 16).expect("room for the frames"), 0);
+    let Keys { local, .. } = suite().keys(&id, rustls::Side::Client, Version::V1);
+    let tag = local.packet.encrypt_in_place(0, &packet, &mut payload).expect("encryption");
+    packet.extend_from_slice(&payload);
     packet.extend_from_slice(tag.as_ref());
     let sample = packet[number_at + 4..number_at + 4 + local.header.sample_len()].to_vec();
     let (first, rest) = packet.split_at_mut(1);

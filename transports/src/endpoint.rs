@@ -1,6 +1,7 @@
 //! QUIC endpoints, one a listener: what clients may take, when they have to prove their address, and which worker serves a
 //! connection. What is spoken on the connections is in [`crate::quic`].
 
+mod frugal;
 mod terms;
 mod tokens;
 
@@ -10,17 +11,23 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use engine::metrics::{Counter, counter};
 use engine::{Retry, Session, Stage, Stop, Transport};
 use quinn::crypto::rustls::HandshakeData;
-use quinn::{Connecting, Connection, EndpointConfig, Incoming, ServerConfig, TokioRuntime, VarInt};
+use quinn::{
+    Connecting, Connection, EndpointConfig, Incoming, Runtime, ServerConfig, TokioRuntime, VarInt,
+};
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub(crate) use terms::Terms;
+
+use frugal::{Bounded, Frugal};
 
 use crate::accept::canonical;
 use crate::desk::Desk;
@@ -30,6 +37,12 @@ use crate::{https3, quic};
 /// From how many handshakes under way on clients have to prove their address.
 const LOAD: usize = 64;
 
+/// For how long the last word of a handshake may be on its way out.
+const LAST: Duration = Duration::from_secs(1);
+
+/// How many queries of a listener may be large at a time; each takes 64 KiB, over HTTP/3 160 KiB at most.
+const LARGE: usize = 64;
+
 /// What a connection is closed with where others have taken all room.
 const EXCESS: &[u8] = b"too many connections";
 
@@ -38,6 +51,8 @@ pub(crate) struct House {
     pub(crate) desk: Arc<Desk>,
     /// The address of the socket.
     local: SocketAddr,
+    /// Places for queries that are large, which take memory while they come and while they are worked on.
+    pub(crate) large: Arc<Semaphore>,
     /// What became of streams, in the order of [`Fate::ALL`].
     fates: [Counter; Fate::ALL.len()],
     /// How many handshakes are under way.
@@ -138,7 +153,14 @@ pub(crate) async fn run(
     // Version 1 alone (RFC 9000 §15): the drafts before it are history.
     settings.supported_versions(vec![1]);
     let config = Some(ServerConfig::clone(&terms.config));
-    let endpoint = quinn::Endpoint::new(settings, config, socket, Arc::new(TokioRuntime))?;
+    let runtime = Arc::new(TokioRuntime);
+    let socket = Frugal::new(runtime.wrap_udp_socket(socket)?);
+    let endpoint = quinn::Endpoint::new_with_abstract_socket(
+        settings,
+        config,
+        Arc::clone(&socket) as _,
+        runtime,
+    )?;
     let mut guests = JoinSet::new();
     for worker in workers.iter().cycle() {
         let incoming = loop {
@@ -157,7 +179,7 @@ pub(crate) async fn run(
                 Err(error) => log::error!("{}: {error}", house.desk.key),
             }
         }
-        if let Some(begun) = house.admit(incoming, &terms, worker) {
+        if let Some(begun) = house.admit(incoming, &terms, &socket, worker) {
             guests.spawn_on(
                 enter(Arc::clone(&house), Arc::clone(&terms), begun, stop.clone()),
                 worker,
@@ -189,6 +211,8 @@ pub(crate) async fn run(
 struct Begun {
     connecting: Connecting,
     under_way: Place,
+    /// Until the address is proved.
+    bounded: Option<Bounded>,
     room: Room,
 }
 
@@ -212,6 +236,7 @@ impl House {
             counter("causeway_quic_handshakes_total", &[("server", &server), ("result", result)])
         };
         Self {
+            large: Arc::new(Semaphore::new(LARGE)),
             fates: Fate::ALL.map(fate),
             handshakes: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
@@ -240,6 +265,7 @@ impl House {
         self: &Arc<Self>,
         incoming: Incoming,
         terms: &Terms,
+        socket: &Arc<Frugal>,
         worker: &Handle,
     ) -> Option<Begun> {
         let under_way = self.handshakes.load(Ordering::Relaxed);
@@ -261,11 +287,14 @@ impl House {
             incoming.refuse();
             return None;
         };
+        let peer = incoming.remote_address();
+        let bounded = (!incoming.remote_address_validated()).then(|| socket.bound(peer));
         let _in = worker.enter();
         match incoming.accept_with(Arc::clone(&terms.config)) {
             Ok(connecting) => Some(Begun {
                 connecting,
                 under_way: Place::take(self, |house| &house.handshakes),
+                bounded,
                 room,
             }),
             Err(error) => {
@@ -279,7 +308,7 @@ impl House {
 
 /// Sees a connection through its handshake, and serves it.
 async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
-    let Begun { mut connecting, under_way, room } = begun;
+    let Begun { mut connecting, under_way, bounded, room } = begun;
     let deadline = Instant::now() + terms.plan.spec.limits.handshake();
     // Who has to be known before a query is looked at has to show all there is to show first.
     let early = terms.plan.spec.quic.early_data && house.desk.door().is_none();
@@ -294,20 +323,30 @@ async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
         }
     };
     let closed = &house.desk.limits.closed;
-    let (connection, done) = match timeout_at(deadline, connected).await {
+    let told = room.seat().told();
+    let connected = tokio::select! {
+        connected = timeout_at(deadline, connected) => connected,
+        why = told => {
+            closed.count(why);
+            return forget(under_way, bounded).await;
+        }
+    };
+    let (connection, done) = match connected {
         Ok(Ok(connected)) => connected,
         Ok(Err(error)) => {
             house.results.failed.increment(1);
             closed.handshake.increment(1);
-            return log::debug!("{}: a handshake failed: {error}", house.desk.key);
+            log::debug!("{}: a handshake failed: {error}", house.desk.key);
+            return forget(under_way, bounded).await;
         }
         Err(_) => {
             house.results.late.increment(1);
-            return closed.handshake_timeout.increment(1);
+            closed.handshake_timeout.increment(1);
+            return forget(under_way, bounded).await;
         }
     };
     let session = Arc::new(facts(&connection, done.is_some()));
-    let handshake = done.map(|done| Handshake { done, deadline, _under_way: under_way });
+    let handshake = done.map(|done| Handshake { done, deadline, _under_way: (under_way, bounded) });
     if handshake.is_none() {
         house.results.done.increment(1);
         room.greeted();
@@ -328,6 +367,14 @@ async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
         false => quic::serve(guest).await,
     }
     drop(place);
+}
+
+/// Waits until the last word of a handshake that has failed has left, which counts as well.
+async fn forget(under_way: Place, bounded: Option<Bounded>) {
+    drop(under_way);
+    if bounded.is_some() {
+        sleep(LAST).await;
+    }
 }
 
 /// Closes a connection, and waits until that has left.
@@ -358,7 +405,7 @@ fn facts(connection: &Connection, early: bool) -> Session {
 pub(crate) struct Handshake {
     done: quinn::ZeroRttAccepted,
     deadline: Instant,
-    _under_way: Place,
+    _under_way: (Place, Option<Bounded>),
 }
 
 impl fmt::Debug for Handshake {

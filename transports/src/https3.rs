@@ -54,7 +54,7 @@ pub(crate) async fn serve(guest: Guest) {
     let about = About { transport: Transport::Https3, peer, local, session };
     let times = terms.plan.timeouts;
     drop(terms);
-    let line = Line::new(connection.clone());
+    let line = Line::new(connection.clone(), Arc::clone(&house.large));
     let shared = Arc::clone(line.shared());
     let mut builder = h3::server::builder();
     builder.max_field_section_size(HEADERS.into()).send_grease(false);

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use quinn::{Connection, RecvStream, SendStream, VarInt, WriteError};
 use tokio::io::AsyncReadExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wire::{Options, option};
 
@@ -24,6 +24,9 @@ use crate::tcp::About;
 
 /// The shortest message (RFC 1035 §4.1.1), in octets.
 const HEADER: usize = 12;
+
+/// Up to how many octets a query is read whenever it comes; for more it needs a place among [`House::large`].
+const SMALL: usize = 2048;
 
 /// How many streams are taken before others of the thread get their turn.
 const TURN: usize = 64;
@@ -107,12 +110,15 @@ struct Talk {
     /// Whether the handshake is not done yet, so that a query may be a replay.
     early: bool,
     /// Queries that wait for the handshake.
-    held: Vec<(SendStream, Vec<u8>)>,
+    held: Vec<(SendStream, Asked)>,
     waiting: FuturesUnordered<Later>,
     /// How many streams the client may cancel.
     patience: u32,
     draining: bool,
 }
+
+/// A query, with its place if it is a large one.
+type Asked = (Vec<u8>, Option<OwnedSemaphorePermit>);
 
 /// A stream that waits, for its query, for an answer, or for room to write it.
 type Later = Pin<Box<dyn Future<Output = Came> + Send>>;
@@ -120,7 +126,7 @@ type Later = Pin<Box<dyn Future<Output = Came> + Send>>;
 /// What came of a stream.
 enum Came {
     /// Its query.
-    Query(SendStream, Vec<u8>),
+    Query(SendStream, Asked),
     /// The end of its answer.
     Answered,
     /// Nothing: it was reset, as the client wished.
@@ -220,17 +226,18 @@ impl Talk {
     ) -> Result<(), Code> {
         let mut x = pool::exchange(&self.house.desk, &self.about);
         x.query.wire.clear();
-        match query(&mut recv, &mut x.query.wire).now_or_never() {
-            Some(Ok(())) => self.answer(x, send, out),
+        match query(&mut recv, &mut x.query.wire, SMALL).now_or_never() {
+            Some(Ok(true)) => self.answer(x, None, send, out),
             Some(Err(Trouble::Protocol)) => Err(Code::Protocol),
             Some(Err(Trouble::Gone)) => {
                 pool::give_exchange(x);
                 self.abandon(send)
             }
-            None => {
+            Some(Ok(false)) | None => {
                 let wire = std::mem::take(&mut x.query.wire);
                 pool::give_exchange(x);
-                self.waiting.push(Box::pin(arrive(send, recv, wire, self.plan.timeouts.read)));
+                let (large, time) = (Arc::clone(&self.house.large), self.plan.timeouts.read);
+                self.waiting.push(Box::pin(arrive(send, recv, wire, large, time)));
                 Ok(())
             }
         }
@@ -239,11 +246,7 @@ impl Talk {
     /// Goes on with a stream that has waited.
     fn came(&mut self, came: Came) -> Result<(), Code> {
         match came {
-            Came::Query(send, wire) => {
-                let mut x = pool::exchange(&self.house.desk, &self.about);
-                x.query.wire = wire;
-                self.answer(x, send, &mut Vec::new())
-            }
+            Came::Query(send, asked) => self.again(send, asked),
             Came::Answered => {
                 self.answered();
                 Ok(())
@@ -261,25 +264,31 @@ impl Talk {
     fn proven(&mut self, session: Arc<Session>) -> Result<(), Code> {
         self.early = false;
         self.about.session = Some(session);
-        for (send, wire) in std::mem::take(&mut self.held) {
-            let mut x = pool::exchange(&self.house.desk, &self.about);
-            x.query.wire = wire;
-            self.answer(x, send, &mut Vec::new())?;
+        for (send, asked) in std::mem::take(&mut self.held) {
+            self.again(send, asked)?;
         }
         Ok(())
+    }
+
+    /// Answers a query that has waited.
+    fn again(&mut self, send: SendStream, (wire, place): Asked) -> Result<(), Code> {
+        let mut x = pool::exchange(&self.house.desk, &self.about);
+        x.query.wire = wire;
+        self.answer(x, place, send, &mut Vec::new())
     }
 
     /// Answers a query, at once if no plugin has to wait.
     fn answer(
         &mut self,
         mut x: Box<Exchange>,
+        place: Option<OwnedSemaphorePermit>,
         mut send: SendStream,
         out: &mut Vec<u8>,
     ) -> Result<(), Code> {
         if self.early && !may_be_replayed(&x.query.wire) {
             let wire = std::mem::take(&mut x.query.wire);
             pool::give_exchange(x);
-            self.held.push((send, wire));
+            self.held.push((send, (wire, place)));
             return Ok(());
         }
         let now = std::time::Instant::now();
@@ -289,7 +298,7 @@ impl Talk {
             pool::give_exchange(x);
             self.waiting.push(Box::pin(async move {
                 sleep(wait).await;
-                Came::Query(send, wire)
+                Came::Query(send, (wire, place))
             }));
             return Ok(());
         }
@@ -304,7 +313,7 @@ impl Talk {
         match served {
             Served::Later(live) => {
                 let work = Arc::clone(&self.work);
-                self.waiting.push(Box::pin(finish(x, live, send, work, times)));
+                self.waiting.push(Box::pin(finish(x, place, live, send, work, times)));
             }
             Served::Now if x.is_streaming() => {
                 let out = std::mem::take(out);
@@ -371,10 +380,10 @@ fn reset(send: &mut SendStream, code: Code) {
     drop(send.reset(code.into()));
 }
 
-/// Reads a stream to its end into `wire`: two octets of length and one query, without the former in the end. May be dropped
-/// and called again.
-async fn query(recv: &mut RecvStream, wire: &mut Vec<u8>) -> Result<(), Trouble> {
-    loop {
+/// Reads a stream to its end into `wire`, or until there are more than `most` octets; tells whether that is its end. In the end
+/// `wire` is the query alone, without the two octets of length before it. May be dropped and called again.
+async fn query(recv: &mut RecvStream, wire: &mut Vec<u8>, most: usize) -> Result<bool, Trouble> {
+    while wire.len() <= most {
         let read = recv.read_buf(wire).await.map_err(|_| Trouble::Gone)?;
         let length = wire.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
         match length {
@@ -383,13 +392,14 @@ async fn query(recv: &mut RecvStream, wire: &mut Vec<u8>) -> Result<(), Trouble>
             Some(length) if read == 0 && wire.len() == length + 2 && length >= HEADER => {
                 wire.drain(..2);
                 // The ID has to be zero (RFC 9250 §4.2.1).
-                return if wire.starts_with(&[0, 0]) { Ok(()) } else { Err(Trouble::Protocol) };
+                return if wire.starts_with(&[0, 0]) { Ok(true) } else { Err(Trouble::Protocol) };
             }
             // An end without a query or within it.
             _ if read == 0 => return Err(Trouble::Protocol),
             _ => {}
         }
     }
+    Ok(false)
 }
 
 /// Waits for a stream's query. A stream without an end for so long a time ends its connection (RFC 9250 §4.2).
@@ -397,10 +407,18 @@ async fn arrive(
     mut send: SendStream,
     mut recv: RecvStream,
     mut wire: Vec<u8>,
+    large: Arc<Semaphore>,
     time: Duration,
 ) -> Came {
-    match timeout(time, query(&mut recv, &mut wire)).await {
-        Ok(Ok(())) => Came::Query(send, wire),
+    let mut place = None;
+    let mut came = timeout(time, query(&mut recv, &mut wire, SMALL)).await;
+    if let Ok(Ok(false)) = came {
+        // Whoever has a place has it for a bounded time; the error that there is no semaphore cannot be.
+        place = large.acquire_owned().await.ok();
+        came = timeout(time, query(&mut recv, &mut wire, usize::MAX)).await;
+    }
+    match came {
+        Ok(Ok(_)) => Came::Query(send, (wire, place)),
         Ok(Err(Trouble::Protocol)) | Err(_) => Came::Close(Code::Protocol),
         Ok(Err(Trouble::Gone)) => {
             reset(&mut send, Code::Cancelled);
@@ -412,6 +430,7 @@ async fn arrive(
 /// Sees an exchange through to the end of its answer, unless the client does not want it any more.
 async fn finish(
     mut x: Box<Exchange>,
+    place: Option<OwnedSemaphorePermit>,
     live: Arc<Live>,
     mut send: SendStream,
     places: Arc<Semaphore>,
@@ -430,6 +449,7 @@ async fn finish(
             return Came::Cancelled;
         }
     }
+    drop(place);
     let mut out = Vec::with_capacity(message.len() + 2);
     frame(&mut out, |out| out.extend_from_slice(&message));
     if out.is_empty() {

@@ -16,10 +16,14 @@ use h3::quic::{
     StreamErrorIncoming, StreamId, WriteBuf,
 };
 use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What a request may have on its stream, in octets: a message in its body, a header list, and room for their frames, for
 /// frames that mean nothing, and for a header list that is too large to be told so.
 const REQUEST: u64 = 160 << 10;
+
+/// How much of that it may have whenever it comes; for more it needs a place among those for large ones.
+const SMALL: u64 = 12 << 10;
 
 /// What the control stream and the others that are not for requests may have, in octets.
 const CONTROL: u64 = 64 << 10;
@@ -50,6 +54,8 @@ pub(super) type Stopped =
 /// What a connection's streams share.
 pub(super) struct Shared {
     connection: quinn::Connection,
+    /// Places for requests that are large, of all connections.
+    large: Arc<Semaphore>,
     /// What streams that are not for requests may still have.
     left: AtomicU64,
     /// Of the request that came last.
@@ -77,7 +83,7 @@ impl Shared {
 
 impl Line {
     /// Wraps a connection.
-    pub(super) fn new(connection: quinn::Connection) -> Self {
+    pub(super) fn new(connection: quinn::Connection, large: Arc<Semaphore>) -> Self {
         let requests = unfold(connection.clone(), |connection| async {
             Some((connection.accept_bi().await, connection))
         });
@@ -87,6 +93,7 @@ impl Line {
         Self {
             shared: Arc::new(Shared {
                 connection,
+                large,
                 left: AtomicU64::new(CONTROL),
                 stopped: Mutex::new(None),
             }),
@@ -114,9 +121,8 @@ impl<B: Buf> Connection<B> for Line {
         let recv = ready!(self.others.poll_next_unpin(cx)).unwrap_or(Err(gone()));
         let recv = recv.map_err(lost)?;
         self.shared.spend(STREAM)?;
-        let budget = Budget::Shared(Arc::clone(&self.shared));
-        let id = id(recv.id())?;
-        Poll::Ready(Ok(Incoming { recv, id, ended: false, budget }))
+        let (id, shared) = (id(recv.id())?, Arc::clone(&self.shared));
+        Poll::Ready(Ok(Incoming { recv, id, ended: false, budget: Budget::Shared, shared }))
     }
 
     fn poll_accept_bidi(
@@ -131,7 +137,13 @@ impl<B: Buf> Connection<B> for Line {
         let id = id(send.id())?;
         Poll::Ready(Ok(Both {
             send: Outgoing::new(send, id),
-            recv: Incoming { recv, id, ended: false, budget: Budget::Own(REQUEST) },
+            recv: Incoming {
+                recv,
+                id,
+                ended: false,
+                budget: Budget::Own(REQUEST, None),
+                shared: Arc::clone(&self.shared),
+            },
         }))
     }
 
@@ -266,14 +278,33 @@ pub(super) struct Incoming {
     /// Whether all has been read.
     ended: bool,
     budget: Budget,
+    shared: Arc<Shared>,
 }
 
 /// What a stream may have.
 enum Budget {
-    /// So many octets.
-    Own(u64),
+    /// So many octets more, and the place that it has if it is large.
+    Own(u64, Option<OwnedSemaphorePermit>),
     /// What all streams that are not for requests may have.
-    Shared(Arc<Shared>),
+    Shared,
+}
+
+impl Incoming {
+    /// Takes octets from what the stream may have.
+    fn spend(&mut self, octets: u64) -> Result<(), StreamErrorIncoming> {
+        let Budget::Own(left, place) = &mut self.budget else {
+            return self.shared.spend(octets).map_err(fatal);
+        };
+        *left = left.saturating_sub(octets);
+        if place.is_none() && *left < REQUEST - SMALL {
+            *place = Arc::clone(&self.shared.large).try_acquire_owned().ok();
+        }
+        if *left > 0 && (*left >= REQUEST - SMALL || place.is_some()) {
+            return Ok(());
+        }
+        self.stop_sending(Code::H3_EXCESSIVE_LOAD.value());
+        Err(terminated(number(Code::H3_EXCESSIVE_LOAD.value())))
+    }
 }
 
 impl RecvStream for Incoming {
@@ -297,16 +328,7 @@ impl RecvStream for Incoming {
             self.ended = true;
             return Poll::Ready(Ok(None));
         };
-        match &mut self.budget {
-            Budget::Own(left) => match left.checked_sub(bytes.len() as u64) {
-                Some(rest) => *left = rest,
-                None => {
-                    self.stop_sending(Code::H3_EXCESSIVE_LOAD.value());
-                    return Poll::Ready(Err(terminated(number(Code::H3_EXCESSIVE_LOAD.value()))));
-                }
-            },
-            Budget::Shared(shared) => shared.spend(bytes.len() as u64).map_err(fatal)?,
-        }
+        self.spend(bytes.len() as u64)?;
         Poll::Ready(Ok(Some(bytes)))
     }
 
