@@ -1,5 +1,6 @@
 //! What the echo server and the load generators share: sockets, and queries as octets.
 
+pub mod http2;
 pub mod link;
 
 use std::io;

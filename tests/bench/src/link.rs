@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use crate::http2::{ACKNOWLEDGED, Asker, Seen, look};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
@@ -19,14 +20,17 @@ pub enum Transport {
     Tcp,
     /// DNS over TLS.
     Tls,
+    /// DNS over HTTPS, by GET requests of HTTP/2.
+    Https,
 }
 
-/// A server: `ADDRESS:PORT` for UDP, `tcp://ADDRESS:PORT` or `tls://ADDRESS:PORT`.
+/// A server: `ADDRESS:PORT` for UDP, or behind `tcp://`, `tls://` or `https://`.
 pub fn server(text: &str) -> Result<(Transport, SocketAddr), String> {
     let (transport, addr) = match text.split_once("://") {
         None => (Transport::Udp, text),
         Some(("tcp", addr)) => (Transport::Tcp, addr),
         Some(("tls", addr)) => (Transport::Tls, addr),
+        Some(("https", addr)) => (Transport::Https, addr),
         Some((other, _)) => return Err(format!("{text:?}: {other} is not known")),
     };
     Ok((transport, addr.parse().map_err(|e| format!("{text:?}: {e}"))?))
@@ -46,6 +50,8 @@ pub struct Stream {
     tcp: TcpStream,
     /// TLS on it.
     tls: Option<ClientConnection>,
+    /// HTTP/2 on that.
+    asker: Option<Asker>,
     /// What was read and is not a whole message yet.
     inbox: Vec<u8>,
     /// How much of that has been taken.
@@ -78,16 +84,18 @@ impl Link {
         let mut tcp: TcpStream = socket.into();
         tcp.set_nodelay(true)?;
         let mut tls = None;
-        if transport == Transport::Tls {
-            let mut session = client(server.ip()).map_err(io::Error::other)?;
+        if transport != Transport::Tcp {
+            let alpn: &[u8] = if transport == Transport::Https { b"h2" } else { b"dot" };
+            let mut session = client(server.ip(), alpn).map_err(io::Error::other)?;
             while session.is_handshaking() {
                 session.complete_io(&mut tcp)?;
             }
             tls = Some(session);
         }
         tcp.set_nonblocking(true)?;
-        let (inbox, out) = (Vec::new(), Vec::new());
-        Ok(Self::Stream(Box::new(Stream { tcp, tls, inbox, at: 0, out })))
+        let (inbox, mut out) = (Vec::new(), Vec::new());
+        let asker = (transport == Transport::Https).then(|| Asker::begin(&mut out));
+        Ok(Self::Stream(Box::new(Stream { tcp, tls, asker, inbox, at: 0, out })))
     }
 
     /// Sends a message; on streams it goes with the next [`Link::flush`].
@@ -95,6 +103,10 @@ impl Link {
         match self {
             Self::Udp(socket) => socket.send(message).map(drop),
             Self::Stream(stream) => {
+                if let Some(asker) = &mut stream.asker {
+                    asker.ask(message, &mut stream.out);
+                    return Ok(());
+                }
                 let length = u16::try_from(message.len()).map_err(io::Error::other)?;
                 stream.out.extend_from_slice(&length.to_be_bytes());
                 stream.out.extend_from_slice(message);
@@ -146,7 +158,26 @@ impl Stream {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let rest = self.inbox.get(self.at..).unwrap_or_default();
-            if let Some((length, rest)) = rest.split_first_chunk::<2>() {
+            if self.asker.is_some() {
+                match look(rest) {
+                    Seen::Message(length) => {
+                        buffer[..length].copy_from_slice(&rest[9..9 + length]);
+                        self.at += 9 + length;
+                        return Ok(length);
+                    }
+                    Seen::Other(length) => {
+                        self.at += length;
+                        continue;
+                    }
+                    Seen::Settings(length) => {
+                        self.at += length;
+                        self.out.extend_from_slice(ACKNOWLEDGED);
+                        continue;
+                    }
+                    Seen::End => return Err(io::Error::other("the server ends a request")),
+                    Seen::Part => {}
+                }
+            } else if let Some((length, rest)) = rest.split_first_chunk::<2>() {
                 let length = usize::from(u16::from_be_bytes(*length));
                 if let Some(message) = rest.get(..length) {
                     buffer[..length].copy_from_slice(message);
@@ -186,14 +217,14 @@ impl Stream {
 }
 
 /// A client that takes any certificate: what is measured is the server, which is our own.
-fn client(server: IpAddr) -> Result<ClientConnection, rustls::Error> {
+fn client(server: IpAddr, alpn: &[u8]) -> Result<ClientConnection, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"dot".to_vec()];
+    config.alpn_protocols = vec![alpn.to_vec()];
     ClientConnection::new(Arc::new(config), ServerName::IpAddress(server.into()))
 }
 

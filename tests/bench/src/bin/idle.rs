@@ -1,4 +1,4 @@
-//! `idle SERVER NAME CONNECTIONS`: opens connections (`tcp://` or `tls://`), asks once on each, and lets them stand.
+//! `idle SERVER NAME CONNECTIONS`: opens connections (`tcp://`, `tls://` or `https://`), asks once on each, and lets them stand.
 //!
 //! It prints `open` when all are, and waits for a line; then it asks once more on each, and prints one line of JSON: how many
 //! answered, and the longest time that one took, in microseconds. Each 500 connections come from an address of their own of

@@ -1,6 +1,6 @@
 //! `load SERVER NAMES [SECONDS [SOCKETS [OUTSTANDING]]]`: asks as fast as replies come, and prints one line of JSON.
 //!
-//! SERVER is `ADDRESS:PORT` for UDP, `tcp://ADDRESS:PORT` or `tls://ADDRESS:PORT`; all that a socket has to ask goes in one write.
+//! SERVER is `ADDRESS:PORT` for UDP, or behind `tcp://`, `tls://` or `https://`; all that a socket has to ask goes in one write.
 //! Each of the sockets keeps so many queries under way; a reply makes room for the next. NAMES is a file of `NAME [TYPE]` lines, asked in
 //! random order. A query without a reply for a second is lost.
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     };
     let plan = || -> Result<Plan, String> {
         let address = words.first().ok_or(
-            "usage: load [tcp://|tls://]ADDRESS:PORT NAMES [SECONDS [SOCKETS [OUTSTANDING]]]",
+            "usage: load [tcp://|tls://|https://]ADDRESS:PORT NAMES [SECONDS [SOCKETS [OUTSTANDING]]]",
         )?;
         let names = words.get(1).ok_or("which names?")?;
         let text = std::fs::read_to_string(names).map_err(|e| format!("{names}: {e}"))?;
