@@ -242,6 +242,31 @@ fn replicas_that_share_a_storage_obtain_a_certificate_once() {
 }
 
 #[test]
+fn replicas_answer_for_one_another() {
+    // The CA asks the one that cannot reach it.
+    let (one, two) = (Ports::new(), Ports::new());
+    let ca = two.ca(3600);
+    let storage = Folder::new("storage");
+    let acme = |resolver: u16| {
+        format!(
+            "  acme dns.example.org\n  ca {}\n  ca_root {}\n  storage {}\n  resolver 127.0.0.1:{resolver}",
+            ca.named_directory(),
+            ca.ca_root(),
+            storage.path().display()
+        )
+    };
+    let nobody = Gateway::new(&two.corefile(&acme(free_port()))).start();
+    nobody.line(
+        "no certificate of dns.example.org by ACME: the CA's server acme.test cannot be asked: ",
+    );
+    let somebody = Gateway::new(&one.corefile(&acme(one.dns))).start();
+    let first = served(&somebody, one.tls, &ca, "dns.example.org");
+    assert_eq!(served(&nobody, two.tls, &ca, "dns.example.org"), first);
+    assert!(!nobody.output().contains("obtained by ACME"), "{}", nobody.output());
+    assert!(files(storage.path()).iter().all(|(name, _)| !name.starts_with("dns.example.org.0")));
+}
+
+#[test]
 fn a_refusal_says_what_the_ca_says() {
     // Nothing of ours is where the CA looks.
     let ports = Ports::new();

@@ -72,7 +72,12 @@ impl Answers {
     pub fn records(&self, name: &str, mut each: impl FnMut(&str)) -> bool {
         let shown = self.now.load();
         let Some(texts) = shown.records.get(name) else { return false };
-        texts.iter().for_each(|(_, text)| each(text));
+        for (at, (_, text)) in texts.iter().enumerate() {
+            // What a replica has written down may be shown twice, but a set has no duplicates (RFC 2181 §5).
+            if texts.iter().take(at).all(|(_, earlier)| earlier != text) {
+                each(text);
+            }
+        }
         true
     }
 

@@ -6,6 +6,7 @@ mod client;
 mod failure;
 mod order;
 mod schedule;
+mod shared;
 mod storage;
 
 #[cfg(test)]
@@ -80,6 +81,8 @@ pub(crate) struct Managed {
     target: &'static str,
     /// The file with certificate and key, once it is there.
     kept: ArcSwapOption<Watched<Pair>>,
+    /// What other replicas are asked for.
+    others: shared::Others,
     /// Held by the task that sees to it: those of two configurations take turns.
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -117,6 +120,7 @@ impl Managed {
             client,
             target,
             kept: ArcSwapOption::empty(),
+            others: shared::Others::default(),
             turn: tokio::sync::Mutex::default(),
             state: Mutex::default(),
             issued: AtomicU64::new(0),
@@ -146,8 +150,10 @@ impl Managed {
         )
     }
 
-    /// Takes what is in the file, whoever has written it. Waits for the disk.
+    /// Takes what is in the file, whoever has written it, and shows what other replicas are asked for. Waits for the disk.
     pub(crate) fn look(&self) {
+        let (folder, name) = self.storage.challenges(&self.acme.domain);
+        self.others.look(&folder, &name, &self.acme.answers);
         if let Some(kept) = &*self.kept.load() {
             kept.look();
             return;
@@ -297,7 +303,7 @@ impl Managed {
         let order = async || {
             let account =
                 account::account(&self.storage, &self.client, directory, email.as_deref());
-            order::order(&account.await?, domain, *challenge, answers).await
+            order::order(&account.await?, domain, *challenge, answers, &self.storage).await
         };
         let (chain, key) = match order().await {
             // The CA has forgotten it; another one does as well.

@@ -9,8 +9,10 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
 
-use super::answers::{Answers, Challenge, Proof};
+use super::answers::{Answers, Challenge, Proof, Showing};
 use super::failure::Failure;
+use super::shared::{self, NOTICE, Written};
+use super::storage::Storage;
 
 /// How long the CA may take to look, and to issue.
 const POLL: RetryPolicy = RetryPolicy::new()
@@ -24,10 +26,11 @@ pub(super) async fn order(
     domain: &str,
     challenge: Challenge,
     answers: &Arc<Answers>,
+    storage: &Storage,
 ) -> Result<(String, String), Failure> {
     let identifiers = [Identifier::Dns(domain.to_owned())];
     let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
-    let shown = prove(&mut order, domain, challenge, answers).await?;
+    let shown = prove(&mut order, domain, challenge, answers, storage).await?;
     match order.poll_ready(&POLL).await {
         Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
         Ok(_) => return Err(why(&mut order, "the CA does not believe it").await),
@@ -52,7 +55,8 @@ async fn prove(
     domain: &str,
     challenge: Challenge,
     answers: &Arc<Answers>,
-) -> Result<Vec<super::answers::Showing>, Failure> {
+    storage: &Storage,
+) -> Result<Vec<(Showing, Written)>, Failure> {
     let kind = match challenge {
         Challenge::Dns => ChallengeType::Dns01,
         Challenge::Http => ChallengeType::Http01,
@@ -84,7 +88,10 @@ async fn prove(
             digest: digest.as_ref(),
             encoded: &encoded,
         };
-        shown.push(answers.show(&proof)?);
+        let showing = answers.show(&proof)?;
+        let (folder, name) = storage.challenges(domain);
+        shown.push((showing, shared::write(&folder, &name, &proof)?));
+        tokio::time::sleep(NOTICE).await;
         asked.set_ready().await?;
     }
     Ok(shown)

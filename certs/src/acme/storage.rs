@@ -37,6 +37,11 @@ impl Storage {
         self.folder.join(format!("{}.pem", safe(domain)))
     }
 
+    /// The folder of challenges that are under way, and what the names of a domain's begin with.
+    pub(super) fn challenges(&self, domain: &str) -> (PathBuf, String) {
+        (self.folder.join("challenges"), safe(domain))
+    }
+
     /// The file of the account.
     pub(super) fn account(&self) -> PathBuf {
         self.folder.join("account.json")

@@ -107,6 +107,9 @@ fn answers_are_shown_as_long_as_they_are_needed() {
     let two = answers.show(&proof(Challenge::Dns, "example.org", "t", "two")).expect("shown");
     assert!(!answers.has_no_records());
     assert_eq!(texts("_acme-challenge.example.org"), ["one", "two"]);
+    let again = answers.show(&proof(Challenge::Dns, "example.org", "t", "one")).expect("shown");
+    assert_eq!(texts("_acme-challenge.example.org"), ["one", "two"]);
+    drop(again);
     assert!(texts("example.org").is_empty() && texts("_acme-challenge.example.com").is_empty());
     drop(one);
     assert_eq!(texts("_acme-challenge.example.org"), ["two"]);
@@ -212,6 +215,43 @@ impl rustls::client::danger::ServerCertVerifier for Taker {
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
         crate::provider().signature_verification_algorithms.supported_schemes()
     }
+}
+
+#[test]
+fn challenges_of_another_replica_are_answered_here_too() {
+    let folder = Folder::new();
+    let (place, answers) = (folder.path("challenges"), Arc::new(Answers::default()));
+    let others = super::shared::Others::default();
+    let look = || others.look(&place, "example.org", &answers);
+    let count = || {
+        let mut count = 0;
+        answers.records("_acme-challenge.example.org", |_| count += 1);
+        count
+    };
+    look();
+    let dns = proof(Challenge::Dns, "example.org", "t", "encoded");
+    let one = super::shared::write(&place, "example.org", &dns).expect("written");
+    let other = super::shared::write(&place, "www.example.org", &dns).expect("written");
+    let wildcard = super::shared::write(&place, "_.example.org", &dns).expect("written");
+    (0..3).for_each(|_| look());
+    assert_eq!(count(), 1, "each domain looks for its own, once");
+    let http = proof(Challenge::Http, "example.org", "token", "text");
+    let two = super::shared::write(&place, "example.org", &http).expect("written");
+    folder.write("challenges/example.org.0123456789abcdef", "junk");
+    look();
+    assert_eq!(answers.page("token").as_deref(), Some("text"));
+    drop((one, two, other, wildcard));
+    look();
+    assert_eq!((count(), answers.page("token")), (0, None));
+    // What was left behind is not shown for ever.
+    let old = super::shared::write(&place, "example.org", &dns).expect("written");
+    let file = std::fs::read_dir(&place).unwrap().flatten().map(|entry| entry.path());
+    let file = file.filter(|path| !path.ends_with("example.org.0123456789abcdef")).last().unwrap();
+    let before = SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(file).unwrap().set_modified(before).unwrap();
+    look();
+    assert_eq!(count(), 0);
+    drop(old);
 }
 
 #[test]
