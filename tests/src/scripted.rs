@@ -7,9 +7,13 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::spawn;
 
+use certs::ServerTls;
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsAcceptor;
 
+use crate::pki::Pair;
 use crate::process::free_port;
 
 /// What answers: by the query, and by how many there were of the same name before; `None` is silence.
@@ -50,6 +54,27 @@ impl Scripted {
                 let desk = Arc::clone(&desk);
                 spawn(move || connection(stream, &desk));
             }
+        });
+        Self { address, counts }
+    }
+
+    /// Starts one of DNS over TLS, that closes each connection after so many replies; 0 is never. It shows the certificate of
+    /// these files and speaks whatever protocol the client offers.
+    pub fn secure(
+        pair: &Pair,
+        replies: usize,
+        script: impl Fn(&Message, usize) -> Option<Message> + Send + Sync + 'static,
+    ) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let tcp = TcpListener::bind(address).expect("the port is free");
+        let counts: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+        let script: Arc<Script> = Arc::new(script);
+        let desk = Arc::new(Desk { counts: Arc::clone(&counts), script });
+        let tls = ServerTls::files(pair.chain.clone(), pair.key.clone()).expect("they are good");
+        let acceptor = TlsAcceptor::from(tls.stream(&[b"dot"], None));
+        spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("there is room").block_on(accept(tcp, acceptor, desk, replies));
         });
         Self { address, counts }
     }
@@ -162,6 +187,52 @@ fn connection(mut stream: TcpStream, desk: &Arc<Desk>) {
             let frame = [length.to_be_bytes().as_slice(), &bytes].concat();
             let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
             drop(out.write_all(&frame));
+        });
+    }
+}
+
+/// Accepts connections of TLS.
+async fn accept(tcp: TcpListener, acceptor: TlsAcceptor, desk: Arc<Desk>, replies: usize) {
+    tcp.set_nonblocking(true).expect("a socket can be");
+    let tcp = tokio::net::TcpListener::from_std(tcp).expect("a socket can be used");
+    while let Ok((stream, _)) = tcp.accept().await {
+        let (acceptor, desk) = (acceptor.clone(), Arc::clone(&desk));
+        tokio::spawn(async move {
+            // A client that does not like us goes.
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let (mut input, mut output) = tokio::io::split(stream);
+            let (tell, mut told) = tokio::sync::mpsc::channel::<Vec<u8>>(1024);
+            let writer = async move {
+                let mut sent = 0;
+                while let Some(bytes) = told.recv().await {
+                    output.write_all(&bytes).await.ok()?;
+                    output.flush().await.ok()?;
+                    sent += 1;
+                    if sent == replies {
+                        output.shutdown().await.ok()?;
+                        return Some(());
+                    }
+                }
+                None
+            };
+            let reader = async move {
+                while let Ok(length) = input.read_u16().await {
+                    let mut bytes = vec![0; usize::from(length)];
+                    input.read_exact(&mut bytes).await.ok()?;
+                    let (desk, tell) = (Arc::clone(&desk), tell.clone());
+                    tokio::task::spawn_blocking(move || {
+                        let (_, reply) = desk.answer(&bytes)?;
+                        let bytes = reply.to_vec().expect("a reply can be encoded");
+                        let length = u16::try_from(bytes.len()).expect("a message has a length");
+                        tell.blocking_send([&length.to_be_bytes()[..], &bytes].concat()).ok()
+                    });
+                }
+                Some(())
+            };
+            tokio::select! {
+                _ = writer => {}
+                _ = reader => {}
+            }
         });
     }
 }

@@ -121,6 +121,12 @@ fn certificate(wrong: &CertificateError) -> String {
         Wrong::UnknownIssuer => {
             "the server's certificate is signed by an unknown authority".to_owned()
         }
+        // Authorities that were made anew have the name of the old one.
+        Wrong::BadSignature => {
+            "the server's certificate is signed by an unknown authority: the one of that name \
+                                that is trusted has another key"
+                .to_owned()
+        }
         Wrong::Expired => "the server's certificate has expired".to_owned(),
         Wrong::ExpiredContext { time, not_after } => {
             format!("the server's certificate has expired {} ago", span(*not_after, *time))
