@@ -225,7 +225,7 @@ mod tests {
         let between =
             CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), &root).unwrap();
         let own = client(&between, |_| {});
-        assert_eq!(cas.holder(&[own.clone()]), None);
+        assert_eq!(cas.holder(std::slice::from_ref(&own)), None);
         assert_eq!(cas.holder(&[own, between.der().to_vec()]).unwrap().name, "common");
     }
 

@@ -157,8 +157,16 @@ impl ServerTls {
     /// What a TLS listener is configured by, to be made once a listener and kept: what is served changes within it. `alpn` are
     /// the protocols in order of preference; a client without ALPN is served, one whose list has none of them is not
     /// (RFC 7301 §3.2). `gate` may end a handshake by its name. Sessions are resumed by tickets; there is no 0-RTT.
+    /// Where CAs look by tls-alpn-01, [`ACME_ALPN`] is among the protocols: such a connection is to be closed at once.
     pub fn stream(self: &Arc<Self>, alpn: &[&[u8]], gate: Option<Gate>) -> Arc<ServerConfig> {
-        let mut config = self.config(alpn, gate, &[&version::TLS13, &version::TLS12]);
+        let answers = self.chosen.sources.iter().find_map(Source::answers).cloned();
+        let mut alpn = alpn.to_vec();
+        // Without a list every client is served, whatever it asks for.
+        if answers.is_some() && !alpn.is_empty() {
+            alpn.push(ACME_ALPN);
+        }
+        let resolver = Resolver { chosen: Arc::clone(&self.chosen), gate, answers };
+        let mut config = self.config(&alpn, resolver, &[&version::TLS13, &version::TLS12]);
         config.ticketer = Arc::clone(&self.tickets) as _;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Arc::new(config)
@@ -172,7 +180,9 @@ impl ServerTls {
         gate: Option<Gate>,
         early: bool,
     ) -> Arc<ServerConfig> {
-        let mut config = self.config(alpn, gate, &[&version::TLS13]);
+        // No CA looks here (RFC 8737 §3 is about TCP).
+        let resolver = Resolver { chosen: Arc::clone(&self.chosen), gate, answers: None };
+        let mut config = self.config(alpn, resolver, &[&version::TLS13]);
         if early {
             config.max_early_data_size = u32::MAX;
             config.session_storage = Sessions::new(Arc::clone(&self.tickets));
@@ -223,16 +233,9 @@ impl ServerTls {
     fn config(
         self: &Arc<Self>,
         alpn: &[&[u8]],
-        gate: Option<Gate>,
+        resolver: Resolver,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> ServerConfig {
-        let answers = self.chosen.sources.iter().find_map(Source::answers).cloned();
-        let mut alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.to_vec()).collect();
-        // Without a list every client is served, whatever it asks for.
-        if answers.is_some() && !alpn.is_empty() {
-            alpn.push(ACME_ALPN.to_vec());
-        }
-        let resolver = Arc::new(Resolver { chosen: Arc::clone(&self.chosen), gate, answers });
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(versions)
             // The provider has suites of both versions.
@@ -241,8 +244,8 @@ impl ServerTls {
             ClientAuth::None => builder.with_no_client_auth(),
             _ => builder.with_client_cert_verifier(Arc::clone(&self.demand) as _),
         };
-        let mut config = builder.with_cert_resolver(resolver);
-        config.alpn_protocols = alpn;
+        let mut config = builder.with_cert_resolver(Arc::new(resolver));
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         if let Some(keylog) = &self.keylog {
             config.key_log = Arc::clone(keylog) as _;
         }

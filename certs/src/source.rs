@@ -151,8 +151,7 @@ impl Source {
         self.remind(now());
     }
 
-    /// Says once for each of the reminders that the certificate in use expires soon. Those that are valid for a few days only
-    /// are spoken of when a third of that is left.
+    /// Says once for each of the reminders that the certificate in use expires soon.
     fn remind(&self, now: i64) {
         let Some(pair) = self.pair() else { return };
         let (from, until) = (pair.facts.not_before, pair.facts.not_after);
@@ -160,16 +159,13 @@ impl Source {
         if inner.expires.swap(until, Ordering::AcqRel) != until {
             inner.reminded.store(i64::MAX, Ordering::Release);
         }
-        let left = until - now;
-        let due = REMINDERS.into_iter().rfind(|days| left <= days * DAY);
         let part = match inner.kind {
             Kind::Files(_) => 3,
             // These are replaced before, so that it is late when this is said.
             Kind::SelfSigned(_) | Kind::Acme(_) => 6,
         };
-        let Some(days) = due.filter(|days| *days == 0 || left <= (until - from) / part) else {
-            return;
-        };
+        let Some(days) = reminder(from, until, now, part) else { return };
+        let left = until - now;
         if inner.reminded.fetch_min(days, Ordering::AcqRel) <= days {
             return;
         }
@@ -201,6 +197,47 @@ impl Source {
             taken,
             refused,
             broken,
+        }
+    }
+}
+
+/// Which of the reminders is due for a certificate that is valid from `from` until `until`: the last that was reached. Those that
+/// are valid for few days are spoken of only when one `part`th of their time is left.
+fn reminder(from: i64, until: i64, now: i64, part: i64) -> Option<i64> {
+    let left = until - now;
+    let due = REMINDERS.into_iter().rfind(|days| left <= days * DAY);
+    due.filter(|days| *days == 0 || left <= (until - from) / part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DAY, reminder};
+
+    #[test]
+    fn tls_09_an_expiry_is_spoken_of_at_30_7_and_1_days() {
+        for (lifetime, left, part, want) in [
+            (365 * DAY, 31 * DAY, 3, None),
+            (365 * DAY, 30 * DAY, 3, Some(30)),
+            (365 * DAY, 8 * DAY, 3, Some(30)),
+            (365 * DAY, 7 * DAY, 3, Some(7)),
+            (365 * DAY, DAY + 1, 3, Some(7)),
+            (365 * DAY, DAY, 3, Some(1)),
+            (365 * DAY, 1, 3, Some(1)),
+            (365 * DAY, 0, 3, Some(0)),
+            (365 * DAY, -DAY, 3, Some(0)),
+            // Ninety days: from files at thirty, by ACME at fifteen, when it is late.
+            (90 * DAY, 30 * DAY, 3, Some(30)),
+            (90 * DAY, 29 * DAY, 6, None),
+            (90 * DAY, 15 * DAY, 6, Some(30)),
+            // Six days.
+            (6 * DAY, 5 * DAY, 3, None),
+            (6 * DAY, 2 * DAY, 3, Some(7)),
+            (6 * DAY, 2 * DAY, 6, None),
+            (6 * DAY, DAY, 6, Some(1)),
+        ] {
+            let until = 1_800_000_000;
+            let got = reminder(until - lifetime, until, until - left, part);
+            assert_eq!(got, want, "{lifetime} {left} {part}");
         }
     }
 }

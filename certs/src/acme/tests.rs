@@ -171,6 +171,17 @@ fn the_certificate_for_validation_is_shown_to_those_who_ask_for_it_alone() {
         assert!(seen(&config, alpn, name).is_err(), "{alpn:?} {name}");
     }
     assert_eq!(seen(&config, &[b"dot"], "dns.example.org").map(|der| der.is_empty()), Ok(false));
+    assert!(
+        ServerTls::new(Options {
+            sources: vec![Source::acme(managed.clone(), "test").expect("it")],
+            ..Options::default()
+        })
+        .expect("a server")
+        .quic(&[b"doq"], None, false)
+        .alpn_protocols
+        .iter()
+        .all(|name| name != ACME_ALPN)
+    );
     // Another challenge does not speak that protocol.
     managed.challenge = Challenge::Http;
     let config = make(Source::acme(managed, "test").expect("a source"));
