@@ -405,3 +405,31 @@ fn a_start_without_threads_says_so_and_ends() {
     assert_eq!(ended.code(), Some(1), "{}", process.output());
     process.line("cannot start the runtime: ", LIMIT);
 }
+
+#[test]
+fn keep_01_datagrams_have_no_connection_to_keep() {
+    let gateway = Gateway::new(COREFILE).start();
+    let query = || Query::from("good.test A").option(11, &[]);
+    assert_eq!(gateway.ask(query()).option(11), None);
+    assert!(gateway.ask(query().tcp()).option(11).is_some());
+}
+
+#[test]
+fn tcp_01_every_address_and_port_with_udp_has_tcp() {
+    let gateway =
+        Gateway::new("a.test:@PORT@ b.test:@PORT:b@ {\n bind 127.0.0.1 127.0.0.2\n whoami\n}\n")
+            .start();
+    for (name, key) in [("a.test", "dns"), ("b.test", "b")] {
+        for last in [1, 2] {
+            let port =
+                if key == "dns" { gateway.address() } else { gateway.address_of(key) }.port();
+            let address = SocketAddr::from(([127, 0, 0, last], port));
+            for query in
+                [Query::from(&*format!("{name} A")), Query::from(&*format!("{name} A")).tcp()]
+            {
+                let reply = query.ask(address).unwrap_or_else(|| panic!("{name} at {address}"));
+                assert_eq!(reply.rcode(), ResponseCode::NoError);
+            }
+        }
+    }
+}

@@ -446,3 +446,20 @@ fn what_is_sent_to_a_client_without_a_name_is_small() {
     let octets: usize = read.unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(octets < 3000, "{octets} octets with a chain of two");
 }
+
+#[test]
+fn dot_04_names_and_addresses_are_in_the_certificate_and_its_chain_comes_whole() {
+    let pki = Pki::new();
+    let pair = pki.server("server", &["dns.example.org", "127.0.0.1"]);
+    let gateway = start(&pair.to_string());
+    // The client knows the root alone, so that what is between has to come, and the root need not.
+    let connection = Client::new(pki.ca()).connect(gateway.address()).unwrap();
+    assert_eq!(connection.session.peer_certificates().unwrap().len(), 2);
+    assert!(ask(&Client::new(pki.ca()).named("127.0.0.1"), gateway.address()).is_some());
+    for stranger in ["other.example.org", "127.0.0.2"] {
+        assert!(
+            ask(&Client::new(pki.ca()).named(stranger), gateway.address()).is_none(),
+            "{stranger}"
+        );
+    }
+}
