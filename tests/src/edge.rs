@@ -105,9 +105,19 @@ impl<'a> Edge<'a> {
 
     /// Starts one whose block has more directives.
     pub fn with(more: &str, namespace: Option<&'a Namespace>) -> Self {
+        Self::begin(more, "", namespace)
+    }
+
+    /// Starts one with more blocks beside its own; in them `@TLS@` is the directive for its certificate.
+    pub fn beside(blocks: &str, namespace: &'a Namespace) -> Self {
+        Self::begin("", blocks, Some(namespace))
+    }
+
+    /// Starts one.
+    fn begin(more: &str, blocks: &str, namespace: Option<&'a Namespace>) -> Self {
         let pki = Pki::new();
         let pair = pki.server("server", &[NAME, "localhost", "127.0.0.1", "::1"]);
-        let mut builder = builder(&format!("tls {pair}"), more);
+        let mut builder = builder(&format!("tls {pair}"), more, blocks);
         if let Some(namespace) = namespace {
             builder = builder.within(namespace);
         }
@@ -140,7 +150,8 @@ impl<'a> Edge<'a> {
     /// Runs a shell line to its end, which has to be a good one, and gives what it wrote; panics with that and with the
     /// gateway's log if it fails or takes longer than two minutes.
     ///
-    /// Its environment: `DNS`, `TLS` (for QUIC too), `HTTPS` (for HTTP/3 too), `GRPC` and `METRICS` are ports on 127.0.0.1,
+    /// Its environment: `DNS`, `TLS` (for QUIC too), `HTTPS` (for HTTP/3 too), `GRPC`, `METRICS` and those of further blocks, by
+    /// their names in the Corefile, are ports on 127.0.0.1,
     /// `CA` the authority's file, `NAME` the name on the certificate, `SCRIPTS` the folder `tests/clients`, `TOOLS` what
     /// its `setup` installed, `FREE` a free port, `DIR` a folder to write in, which is the current one.
     pub fn shell(&self, line: &str) -> String {
@@ -164,14 +175,9 @@ impl<'a> Edge<'a> {
     pub fn command(&self, program: &str) -> Command {
         let mut command =
             crate::namespace::command(self.namespace, self.gateway.folder(), program.as_ref());
-        for (name, key) in [
-            ("DNS", ""),
-            ("TLS", "tls"),
-            ("HTTPS", "https"),
-            ("GRPC", "grpc"),
-            ("METRICS", "metrics"),
-        ] {
-            command.env(name, self.gateway.address_of(key).port().to_string());
+        for (name, port) in self.gateway.ports() {
+            let name = if name.is_empty() { "DNS".to_owned() } else { name.to_uppercase() };
+            command.env(name, port.to_string());
         }
         let tools = tools();
         command
@@ -187,11 +193,11 @@ impl<'a> Edge<'a> {
     }
 }
 
-/// The Corefile with a TLS directive and more lines, to be started by tests that need it another way.
-pub fn builder<'a>(tls: &str, more: &str) -> Builder<'a> {
+/// The Corefile with a TLS directive, more lines in its block, and more blocks.
+fn builder<'a>(tls: &str, more: &str, blocks: &str) -> Builder<'a> {
     let long = "0123456789".repeat(25);
-    let corefile = COREFILE.replace("@LONG@", &long).replace("@TLS@", tls).replace("@MORE@", more);
-    Gateway::new(&corefile)
+    let corefile = format!("{COREFILE}\n{blocks}").replace("@LONG@", &long);
+    Gateway::new(&corefile.replace("@TLS@", tls).replace("@MORE@", more))
 }
 
 /// The folder in which `tests/clients/setup` puts what it installs.

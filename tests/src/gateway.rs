@@ -173,6 +173,11 @@ impl Gateway {
         SocketAddr::from((Ipv4Addr::LOCALHOST, *port))
     }
 
+    /// The ports that it was given, each with its name; that of `@PORT@` has none.
+    pub fn ports(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.place.ports.iter().map(|(name, port)| (name.as_str(), *port))
+    }
+
     /// Asks at `@PORT@`; panics with the log if there is no reply.
     pub fn ask(&self, query: impl Into<Query>) -> Reply {
         self.ask_at("", query)
