@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use wire::{Answer, Bad, Flags, Name, Options, Parts, Reply, Request, Section, option, rcode};
+use wire::{
+    Answer, Bad, Flags, Name, Options, Parts, Reply, Request, Rr, Section, option, rcode, rtype,
+};
 
 use crate::door::{Http, Identity, Session, Signature};
 use crate::kept::Shelf;
@@ -516,6 +518,23 @@ impl Exchange {
     pub fn graft(&mut self) {
         let (own, sub) = self.frames.split_at_mut(self.depth + 1);
         own[self.depth].answer.graft(&sub[0].answer, Section::Answer, Section::Answer);
+    }
+
+    /// Appends the records of a section of the query just asked that `keep` says yes to; it is told of signatures which type they cover.
+    pub fn graft_from(&mut self, section: Section, keep: impl Fn(&Rr, Option<u16>) -> bool) {
+        let (own, sub) = self.frames.split_at_mut(self.depth + 1);
+        let (own, sub) = (&mut own[self.depth].answer, &sub[0].answer);
+        for rr in sub.section(section) {
+            let covered = match sub.data(rr) {
+                [high, low, ..] if rr.rtype == rtype::RRSIG => {
+                    Some(u16::from_be_bytes([*high, *low]))
+                }
+                _ => None,
+            };
+            if keep(rr, covered) {
+                own.push_class(section, sub.owner(rr), rr.class, rr.rtype, rr.ttl, &[sub.data(rr)]);
+            }
+        }
     }
 
     /// Swaps the answer with the one set aside in this run of the chain.

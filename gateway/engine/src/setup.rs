@@ -253,18 +253,23 @@ impl<'a> Setup<'a> {
 
     /// Has `provider` answer for the metadata labels `<name>/…`, where `metadata` is on.
     pub fn provide(&mut self, provider: impl Provider) {
-        self.provided(provider, false);
+        self.provided(self.name, provider, false);
+    }
+
+    /// The same for the labels `<prefix>/…`, for what several plugins have in common.
+    pub fn provide_as(&mut self, prefix: &'static str, provider: impl Provider) {
+        self.provided(prefix, provider, false);
     }
 
     /// The same, whether `metadata` is on or not.
     pub fn provide_always(&mut self, provider: impl Provider) {
-        self.provided(provider, true);
+        self.provided(self.name, provider, true);
     }
 
     /// Adds a provider.
-    fn provided(&mut self, provider: impl Provider, always: bool) {
+    fn provided(&mut self, prefix: &'static str, provider: impl Provider, always: bool) {
         let provider = Box::new(provider);
-        self.site.providers.push(Provided { prefix: self.name, always, provider });
+        self.site.providers.push(Provided { prefix, always, provider });
         self.take_part();
     }
 
