@@ -51,6 +51,7 @@ plugins! {
     transfer
     hosts
     kubernetes
+    file
     guard
     r#loop
     forward

@@ -37,8 +37,8 @@ pub enum Found {
 pub struct Finding {
     /// How it ended.
     pub found: Found,
-    /// Whether the name asked for is another one's, of which it is said how the look-up ended.
-    pub aliased: bool,
+    /// The name of the zone that the one asked for led to, of which it is said how the look-up ended; none if it led nowhere.
+    pub alias: Option<Name>,
     /// The node of the wildcard that the last records came from.
     wildcard: Option<u32>,
 }
@@ -78,8 +78,8 @@ impl Zone {
             wildcard: None,
             proofs: [NONE; 4],
         };
-        let found = run.all(name);
-        Finding { found, aliased: run.aliased, wildcard: run.wildcard }
+        let (found, alias) = run.all(name);
+        Finding { found, alias, wildcard: run.wildcard }
     }
 
     /// The name of the wildcard that a look-up used last.
@@ -122,26 +122,26 @@ impl Zone {
 }
 
 impl Run<'_, '_> {
-    /// Looks a name up, and those that it leads to.
-    fn all(&mut self, name: &Name) -> Found {
+    /// Looks a name up, and those that it leads to; gives the last of these.
+    fn all(&mut self, name: &Name) -> (Found, Option<Name>) {
         let mut target: Option<Name> = None;
         for _ in 0..=MAX_ALIASES {
             let here = target.as_ref().unwrap_or(name);
             let Some(labels) = here.below(&self.zone.apex) else { break };
             match self.step(here, labels) {
-                Next::Done(found) => return found,
-                Next::Alias(next) if next == *here => return Found::Circle,
+                Next::Done(found) => return (found, target),
+                Next::Alias(next) if next == *here => break,
                 Next::Alias(next) => {
                     self.aliased = true;
                     if !next.is_below(&self.zone.apex) {
                         self.close();
-                        return Found::Elsewhere(next);
+                        return (Found::Elsewhere(next), target);
                     }
                     target = Some(next);
                 }
             }
         }
-        Found::Circle
+        (Found::Circle, None)
     }
 
     /// What a name has or leads to. `labels` are those below the apex.

@@ -67,7 +67,7 @@ impl std::error::Error for BadZone {}
 pub struct Read {
     /// The zone.
     pub zone: Zone,
-    /// What was passed over, with its place; the first few.
+    /// What was passed over or is not seen, with its place; the first few.
     pub notes: Vec<BadZone>,
     /// How much was passed over.
     pub passed_over: usize,
@@ -92,12 +92,12 @@ pub fn read(
     };
     let state = State { origin: origin.clone(), ttl: None, directive: false, owner: None };
     reading.file(&mut { input }, file, state, 0)?;
-    let Reading { builder, notes, passed_over, .. } = reading;
-    let zone = builder.finish();
-    let zone = zone.map_err(|unfit| {
-        let what = format!("zone {origin} {unfit}");
-        BadZone { file: file.to_owned(), line: 0, what }
-    })?;
+    let Reading { builder, mut notes, passed_over, .. } = reading;
+    let whole = |what| BadZone { file: file.to_owned(), line: 0, what };
+    let zone = builder.finish().map_err(|unfit| whole(format!("zone {origin} {unfit}")))?;
+    for name in zone.clashes().take(NOTES) {
+        notes.push(whole(format!("{name} has a CNAME record, so its other records are not seen")));
+    }
     Ok(Read { zone, notes, passed_over })
 }
 

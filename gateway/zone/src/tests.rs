@@ -246,16 +246,17 @@ fn what_is_wrong_is_told_with_its_line() {
 #[test]
 fn what_the_zone_cannot_have_is_passed_over() {
     let read = parse(
-        "@ SOA a b 1 2 3 4 5\nx.test. A 198.51.100.1\na SOA a b 1 2 3 4 5\n\nb A 198.51.100.2",
+        "@ SOA a b 1 2 3 4 5\nx.test. A 198.51.100.1\na SOA a b 1 2 3 4 5\n\nb A 198.51.100.2\nb CNAME x",
     )
     .unwrap();
-    assert_eq!((lines(&read.zone).len(), read.passed_over), (1, 2));
+    assert_eq!((lines(&read.zone).len(), read.passed_over), (2, 2));
     let notes: Vec<_> = read.notes.iter().map(ToString::to_string).collect();
     assert_eq!(
         notes,
         [
             "db:2: the record of x.test. is passed over: the name is outside of the zone",
             "db:3: the record of a.example.org. is passed over: an SOA record stands below the zone's own name",
+            "db: b.example.org. has a CNAME record, so its other records are not seen",
         ]
     );
 }

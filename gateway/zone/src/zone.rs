@@ -144,6 +144,19 @@ impl Zone {
         !self.chain.is_empty()
     }
 
+    /// The names that have records beside a CNAME record, which nobody is told of (RFC 1034 §3.6.2).
+    pub fn clashes(&self) -> impl Iterator<Item = Name> {
+        (0..).zip(&*self.nodes).filter_map(|(number, node)| {
+            let others = |set: &Set| match set.rtype {
+                rtype::CNAME | rtype::RRSIG | rtype::NSEC => false,
+                rtype::SOA | rtype::NS => number != APEX,
+                _ => true,
+            };
+            let aliased = node.count > 1 && self.set(number, rtype::CNAME).is_some();
+            (aliased && self.sets_of(node).iter().any(others)).then(|| self.owner(number))
+        })
+    }
+
     /// The octets that it takes in memory.
     pub fn footprint(&self) -> usize {
         size_of_val(&*self.nodes)

@@ -1,9 +1,7 @@
 //! A hosts file that is read again when it changes.
 
-use std::fs::Metadata;
 use std::io::{self, BufRead, BufReader};
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -14,19 +12,11 @@ use engine::{Stage, Stop};
 use wire::Name;
 
 use super::table::{Builder, Table};
-use crate::shared::file;
+use crate::shared::file::{self, Stamp};
 use crate::shared::zones::Zones;
 
 /// The longest line, in octets: enough for hundreds of names, too little to fill the memory with.
 const LONGEST: usize = 1 << 20;
-
-/// What tells a changed file from the one that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    size: u64,
-    inode: u64,
-}
 
 /// A hosts file with the lines of the Corefile, and what they say now.
 #[derive(Debug)]
@@ -81,7 +71,7 @@ impl Source {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let stamp = stamp(&file.metadata()?);
+        let stamp = Stamp::of(&file.metadata()?);
         if *seen == Some(stamp) {
             return Ok(());
         }
@@ -171,9 +161,4 @@ fn read(mut file: impl BufRead, mut each: impl FnMut(&[u8])) -> io::Result<()> {
             line.clear();
         }
     }
-}
-
-/// The stamp of a file.
-fn stamp(metadata: &Metadata) -> Stamp {
-    Stamp { modified: metadata.modified().ok(), size: metadata.len(), inode: metadata.ino() }
 }

@@ -1,11 +1,31 @@
 //! Files that a Corefile names.
 
-use std::fs::{File, metadata};
+use std::fs::{File, Metadata, metadata};
 use std::io::{Error, ErrorKind, Read as _, Result};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// The largest file that is read whole, in octets.
 const LARGEST: u64 = 64 << 20;
+
+/// What tells a changed file from the one that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// When it was changed last.
+    pub modified: Option<SystemTime>,
+    /// Its octets.
+    pub size: u64,
+    /// Its number in the file system.
+    pub inode: u64,
+}
+
+impl Stamp {
+    /// That of a file.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { modified: metadata.modified().ok(), size: metadata.len(), inode: metadata.ino() }
+    }
+}
 
 /// Opens a file that has an end: devices and pipes may have none, or make who opens them wait.
 ///

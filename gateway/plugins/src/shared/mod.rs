@@ -27,4 +27,5 @@ pub mod span;
 pub(crate) mod testing;
 pub mod transfer;
 pub mod web;
+pub mod zone;
 pub mod zones;

@@ -6,9 +6,9 @@ use engine::Stream;
 use wire::{Answer, Section};
 
 /// The most octets of a message before names are compressed: header, question and a signature fit above.
-const PAGE: usize = 63_000;
+pub(crate) const PAGE: usize = 63_000;
 /// The octets that a record has beside its names and data: type, class, time to live, length.
-const FIXED: usize = 10;
+pub(crate) const FIXED: usize = 10;
 
 /// Records in messages that each fit.
 #[derive(Debug, Default)]
