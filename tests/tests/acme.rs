@@ -267,6 +267,34 @@ fn replicas_answer_for_one_another() {
 }
 
 #[test]
+fn what_cannot_be_kept_is_served_and_not_ordered_again() {
+    let ports = Ports::new();
+    let mut ca = ports.ca(3600);
+    ca.pause();
+    let storage = Folder::new("storage");
+    let gateway = Gateway::new(&ports.corefile(&format!(
+        "  acme dns.example.org\n  ca {}\n  ca_root {}\n  storage {}",
+        ca.directory(),
+        ca.ca_root(),
+        storage.path().display()
+    )))
+    .start();
+    gateway.line("cannot be asked: ");
+    // A folder is where the file is to be.
+    let folder = std::fs::read_dir(storage.path()).unwrap().flatten().next().unwrap().path();
+    let place = folder.join("dns.example.org.pem");
+    std::fs::create_dir(&place).unwrap();
+    ca.resume();
+    let first = served(&gateway, ports.tls, &ca, "dns.example.org");
+    gateway.line("dns.example.org.pem: cannot be written: ");
+    std::fs::remove_dir(&place).unwrap();
+    gateway.line("certificate of dns.example.org obtained and kept by ACME, valid until ");
+    assert_eq!(ask(ports.tls, &ca.root(), "dns.example.org"), Ok(first));
+    assert!(place.is_file());
+    assert_eq!(ca.output().matches("Issued certificate serial").count(), 1, "{}", ca.output());
+}
+
+#[test]
 fn a_refusal_says_what_the_ca_says() {
     // Nothing of ours is where the CA looks.
     let ports = Ports::new();

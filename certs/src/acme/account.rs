@@ -41,6 +41,7 @@ pub(super) async fn account(
     let (account, credentials) = builder.create(&wanted, directory.to_owned(), None).await?;
     let text = serde_json::to_vec(&credentials)
         .map_err(|_| Failure::new("the account cannot be written down"))?;
-    store::write(&path, &text)?;
+    // The CA counts accounts too, so the next attempt is not soon.
+    store::write(&path, &text).map_err(|error| Failure::refused(error.to_string()))?;
     Ok(account)
 }

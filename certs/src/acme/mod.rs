@@ -81,6 +81,8 @@ pub(crate) struct Managed {
     target: &'static str,
     /// The file with certificate and key, once it is there.
     kept: ArcSwapOption<Watched<Pair>>,
+    /// What was obtained last, as long as it is not in the file.
+    unwritten: ArcSwapOption<Obtained>,
     /// What other replicas are asked for.
     others: shared::Others,
     /// Held by the task that sees to it: those of two configurations take turns.
@@ -89,6 +91,12 @@ pub(crate) struct Managed {
     issued: AtomicU64,
     failed: AtomicU64,
     broken: AtomicBool,
+}
+
+/// A certificate that is obtained, with the text of its file.
+struct Obtained {
+    pair: Arc<Pair>,
+    text: String,
 }
 
 /// What is remembered between attempts.
@@ -120,6 +128,7 @@ impl Managed {
             client,
             target,
             kept: ArcSwapOption::empty(),
+            unwritten: ArcSwapOption::empty(),
             others: shared::Others::default(),
             turn: tokio::sync::Mutex::default(),
             state: Mutex::default(),
@@ -138,6 +147,9 @@ impl Managed {
 
     /// The certificate in use.
     pub(crate) fn now(&self) -> Option<Arc<Pair>> {
+        if let Some(obtained) = &*self.unwritten.load() {
+            return Some(Arc::clone(&obtained.pair));
+        }
         self.kept.load().as_ref().map(|kept| kept.now())
     }
 
@@ -205,6 +217,9 @@ impl Managed {
                 return Some(wait);
             }
         }
+        if self.unwritten.load().is_some() {
+            return None;
+        }
         let facts = self.now()?.facts.clone();
         let due = match state.due {
             Some((due, until)) if until == facts.not_after => due,
@@ -226,7 +241,7 @@ impl Managed {
     /// Obtains a certificate, unless somebody else is at it; says how that ended.
     async fn attempt(self: &Arc<Self>) {
         let domain = &self.acme.domain;
-        let renewal = self.now().is_some();
+        let before = self.now().map(|pair| pair.facts.not_after);
         let result = match timeout(LONGEST, self.obtain()).await {
             Ok(result) => result,
             Err(_) => {
@@ -243,7 +258,12 @@ impl Managed {
                 self.broken.store(false, Ordering::Relaxed);
                 self.issued.fetch_add(1, Ordering::Relaxed);
                 let until = self.now().map_or(0, |pair| pair.facts.not_after);
-                let what = if renewal { "renewed" } else { "obtained" };
+                let what = match before {
+                    None => "obtained",
+                    // That could not be written down at first.
+                    Some(before) if before == until => "obtained and kept",
+                    Some(_) => "renewed",
+                };
                 log::info!(
                     target: self.target,
                     "certificate of {domain} {what} by ACME, valid until {}", date(until)
@@ -293,6 +313,10 @@ impl Managed {
         let storage = self.storage.clone();
         let lock = blocking(move || storage.lock()).await?;
         let Some(_lock) = lock else { return Ok(false) };
+        if self.unwritten.load().is_some() {
+            self.write_down().await?;
+            return Ok(true);
+        }
         let before = self.now().map(|pair| pair.facts.not_after);
         // Somebody else may just have written it.
         self.look_beside().await?;
@@ -319,13 +343,29 @@ impl Managed {
         // So that what cannot be used does not take the place of what can.
         let files = [path.clone(), path.clone()];
         let octets = [text.clone().into_bytes(), text.clone().into_bytes()];
-        let pair = Pair::read(&files, &octets)?;
+        // Whatever is wrong with it, the CA counts it.
+        let pair =
+            Pair::read(&files, &octets).map_err(|error| Failure::refused(error.to_string()))?;
         if let Some(odd) = pair.odd(now()) {
             return Err(Failure::refused(format!("the CA's certificate is of no use: {odd}")));
         }
-        blocking(move || store::write(&path, text.as_bytes())).await?;
-        self.look_beside().await?;
+        self.unwritten.store(Some(Arc::new(Obtained { pair: Arc::new(pair), text })));
+        self.write_down().await?;
         Ok(true)
+    }
+
+    /// Writes down what was obtained. Until that is done it is served all the same, and no other one is ordered.
+    async fn write_down(self: &Arc<Self>) -> Result<(), Failure> {
+        let own = Arc::clone(self);
+        blocking(move || {
+            let Some(obtained) = own.unwritten.load_full() else { return Ok(()) };
+            let path = own.storage.certificate(&own.acme.domain);
+            store::write(&path, obtained.text.as_bytes())?;
+            own.look();
+            own.unwritten.store(None);
+            Ok(())
+        })
+        .await
     }
 }
 
