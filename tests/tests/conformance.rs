@@ -1,4 +1,5 @@
 //! `docs/conformance.md` against the tests: what it calls kept has a test that is named by its ID.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

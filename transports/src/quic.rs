@@ -168,9 +168,17 @@ impl Talk {
                 }
                 why = seat.told(), if !self.draining => {
                     closed.count(why);
-                    if why == Leave::Revoked { Err(Code::Unspecified) } else { Ok(self.drain()) }
+                    if why == Leave::Revoked {
+                        Err(Code::Unspecified)
+                    } else {
+                        self.drain();
+                        Ok(())
+                    }
                 }
-                () = stop.reached(Stage::Draining), if !self.draining => Ok(self.drain()),
+                () = stop.reached(Stage::Draining), if !self.draining => {
+                    self.drain();
+                    Ok(())
+                }
                 () = sleep_until(deadline), if self.waiting.is_empty() => {
                     if !self.draining {
                         closed.idle.increment(1);
