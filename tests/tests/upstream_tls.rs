@@ -206,6 +206,21 @@ fn fwd_04_wrong_certificates_are_told_in_the_log() {
     gateway.line("dial tcp-tls");
 }
 
+// Certificates change while connections are made by them.
+#[test]
+fn an_authority_that_is_replaced_counts_for_the_next_connection() {
+    let (pki, other) = (Pki::new(), Pki::new());
+    let (_upstream, tls, _) = unbound(&pki);
+    let file = |pki: &Pki| std::fs::read_to_string(pki.ca()).expect("it is there");
+    let corefile = format!(
+        ".:@PORT@ {{\n root @DIR@\n errors\n forward . tls://{tls} {{\n tls ca.pem\n max_fails 0\n }}\n}}"
+    );
+    let mut gateway = Gateway::new(&corefile).file("ca.pem", &file(&other)).start();
+    assert_eq!(gateway.ask("www.example.org A").rcode(), ResponseCode::ServFail);
+    gateway.write("ca.pem", &file(&pki));
+    gateway.ask_until("www.example.org A", LIMIT, |reply| reply.rcode() == ResponseCode::NoError);
+}
+
 /// A dnsdist before a server: DNS over TLS at the first address, DNS over HTTPS at the second.
 fn dnsdist(pki: &Pki, behind: SocketAddr) -> (Folder, Process, SocketAddr, SocketAddr) {
     let pair = pki.server("dnsdist", &["dns.example.org", "127.0.0.1"]);

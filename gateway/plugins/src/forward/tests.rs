@@ -449,6 +449,7 @@ fn a_wrong_directive_is_refused_with_its_place() {
         ("forward . tls://127.0.0.1 {\n tls a b c d\n}", "'d' is one too many"),
         ("forward . tls://127.0.0.1 {\n tls nofile.pem\n}", "tls: nofile.pem: "),
         ("forward . 127.0.0.1 {\n tls nofile.pem\n}", "tls: nofile.pem: "),
+        ("root /nowhere\n forward . tls://127.0.0.1 {\n tls a.pem\n}", "tls: /nowhere/a.pem: "),
         ("forward . tls://127.0.0.1 {\n tls_servername\n}", "Wrong argument count"),
         ("forward . tls://127.0.0.1 {\n tls_servername a b\n}", "'b' is one too many"),
         ("forward . tls://127.0.0.1 {\n tls_servername a..b\n}", "cannot be the name"),

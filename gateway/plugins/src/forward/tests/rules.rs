@@ -353,3 +353,46 @@ async fn malformed_data_is_no_reply_and_the_next_upstream_is_asked() {
         assert_eq!(got, "SERVFAIL rd | EDE 24 no upstream gave a usable reply", "{kind}");
     }
 }
+
+#[tokio::test]
+async fn pad_queries_with_edns_are_padded_where_they_are_encrypted() {
+    use crate::shared::relay::message::Outgoing;
+    use transports::upstream::Protocol;
+    use wire::{Request, option};
+
+    let keepalive = "rewrite edns0 local set 11 0x0064";
+    let bench = bench(&format!("{keepalive}\nforward . 127.0.0.1:1"));
+    for (line, protocol, padded, alive) in [
+        ("www.example.org +edns", Protocol::Udp, false, false),
+        ("www.example.org +edns", Protocol::Tcp, false, true),
+        ("www.example.org +edns", Protocol::Tls, true, true),
+        ("www.example.org +edns", Protocol::Https, true, false),
+        ("www.example.org +do", Protocol::Https3, true, false),
+        ("www.example.org +edns", Protocol::Quic, true, false),
+        (&format!("{}.example.org +edns", "x".repeat(60)), Protocol::Quic, true, false),
+        (&format!("www.example.org +opt=65001:{}", "00".repeat(90)), Protocol::Tls, true, true),
+        ("www.example.org +opt=11 +opt=12:0000 +opt=65001:01", Protocol::Quic, true, false),
+    ] {
+        let mut x = bench.exchange(line);
+        let served = bench.gateway.serve(&mut x, &mut Vec::new());
+        assert!(matches!(served, engine::Served::Later(_)));
+        let mut out = Vec::new();
+        Outgoing::of(&x, protocol).write(7, &mut out);
+        let mut request = Request::default();
+        request.read(&out).unwrap();
+        let has = |code| request.edns.options.get(code).is_some();
+        assert_eq!(out.len().is_multiple_of(128), padded, "{line} {protocol:?}: {}", out.len());
+        assert_eq!(has(option::KEEPALIVE), alive, "{line} {protocol:?}");
+        let pads = request.edns.options.iter().filter(|(code, _)| *code == option::PADDING);
+        let zeros: Vec<_> = pads.map(|(_, zeros)| zeros.to_vec()).collect();
+        assert_eq!(zeros.len(), usize::from(padded), "{line}: {zeros:?}");
+        assert!(zeros.concat().iter().all(|octet| *octet == 0), "{line}: {zeros:?}");
+    }
+    // Without EDNS there is nothing to pad with, and none is added.
+    let plain = super::bench("forward . 127.0.0.1:1");
+    let mut x = plain.exchange("www.example.org");
+    drop(plain.gateway.serve(&mut x, &mut Vec::new()));
+    let mut out = Vec::new();
+    Outgoing::of(&x, Protocol::Quic).write(0, &mut out);
+    assert_eq!(out.len(), 12 + 17 + 4);
+}
