@@ -462,7 +462,7 @@ fn doh_18_settings_bound_what_a_client_may_take() {
 fn doh_19_and_smug_01_a_request_is_one_for_every_reader() {
     let place = Place::new("");
     let message = query("fixed.test").encode();
-    let body = String::from_utf8(message.clone()).unwrap();
+    let body = String::from_utf8(message).unwrap();
     let head =
         "POST /dns-query HTTP/1.1\r\nhost: a.test\r\ncontent-type: application/dns-message\r\n";
     let length = format!("content-length: {}\r\n", body.len());
@@ -526,7 +526,7 @@ fn doh_19_and_smug_01_a_request_is_one_for_every_reader() {
             "space before the colon of a length",
             format!("{head}content-length : {}\r\n\r\n{body}", body.len()),
         ),
-        ("space before a name", format!("{} x: a\r\n\r\n", other)),
+        ("space before a name", format!("{other} x: a\r\n\r\n")),
         ("no name", format!("{other}: a\r\n\r\n")),
         ("no colon", format!("{other}x\r\n\r\n")),
         ("a zero octet", format!("{other}x: a\0b\r\n\r\n")),

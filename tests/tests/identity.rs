@@ -300,7 +300,7 @@ fn a_wrong_secret_gets_what_a_missing_page_gets() {
                 format!("{base}/dns-query/{label}"),
                 format!("{base}/dns-query/{token}/"),
                 format!("{base}/dns-query/{token}x"),
-                format!("{base}/dns-query/{} -H 'authorization: Bearer wrong'", token),
+                format!("{base}/dns-query/{token} -H 'authorization: Bearer wrong'"),
                 format!("{base}/dns-query -H 'authorization: Bearer wrong'"),
                 format!("{base}/dns-query -H 'authorization: Bearer {label}'"),
                 format!("{base}/dns-query -H 'authorization: nonsense'"),
