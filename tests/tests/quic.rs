@@ -224,7 +224,7 @@ async fn q_02_connections_of_one_client_are_bounded() {
 
 #[tokio::test]
 async fn q_02_large_queries_that_do_not_end_take_little() {
-    let place = Place::new("timeouts {\n  read 5s\n }");
+    let place = Place::new("timeouts {\n  read 30s\n }");
     place.still_serves().await;
     let before = place.gateway.resident();
     let client = place.client();

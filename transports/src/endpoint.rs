@@ -306,8 +306,25 @@ impl House {
     }
 }
 
-/// Sees a connection through its handshake, and serves it.
+/// Sees a connection through its handshake, and serves it. What each of these takes is its own, in a box: the one is over when
+/// the other begins, and a connection that is idle has no need of it.
 async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
+    let is_h3 = house.desk.key.transport == Transport::Https3;
+    let Some((guest, place)) = Box::pin(meet(house, terms, begun, stop)).await else { return };
+    match is_h3 {
+        true => Box::pin(https3::serve(guest)).await,
+        false => Box::pin(quic::serve(guest)).await,
+    }
+    drop(place);
+}
+
+/// Sees a connection through its handshake.
+async fn meet(
+    house: Arc<House>,
+    terms: Arc<Terms>,
+    begun: Begun,
+    stop: Stop,
+) -> Option<(Guest, Place)> {
     let Begun { mut connecting, under_way, bounded, room } = begun;
     let deadline = Instant::now() + terms.plan.spec.limits.handshake();
     // Who has to be known before a query is looked at has to show all there is to show first.
@@ -323,10 +340,9 @@ async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
         }
     };
     let closed = &house.desk.limits.closed;
-    let told = room.seat().told();
     let connected = tokio::select! {
         connected = timeout_at(deadline, connected) => connected,
-        why = told => {
+        why = room.seat().told() => {
             closed.count(why);
             return forget(under_way, bounded).await;
         }
@@ -360,27 +376,24 @@ async fn enter(house: Arc<House>, terms: Arc<Terms>, begun: Begun, stop: Stop) {
         house.results.turned_away.increment(1);
         return close(&connection, terms.nothing, b"").await;
     }
-    let is_h3 = house.desk.key.transport == Transport::Https3;
     let guest = Guest { house, terms, connection, session, room, handshake, stop };
-    match is_h3 {
-        true => https3::serve(guest).await,
-        false => quic::serve(guest).await,
-    }
-    drop(place);
+    Some((guest, place))
 }
 
 /// Waits until the last word of a handshake that has failed has left, which counts as well.
-async fn forget(under_way: Place, bounded: Option<Bounded>) {
+async fn forget<T>(under_way: Place, bounded: Option<Bounded>) -> Option<T> {
     drop(under_way);
     if bounded.is_some() {
         sleep(LAST).await;
     }
+    None
 }
 
 /// Closes a connection, and waits until that has left.
-async fn close(connection: &Connection, code: VarInt, reason: &[u8]) {
+async fn close<T>(connection: &Connection, code: VarInt, reason: &[u8]) -> Option<T> {
     connection.close(code, reason);
     connection.closed().await;
+    None
 }
 
 /// What the handshake has shown, so far.
@@ -441,6 +454,11 @@ impl House {
     /// The client's address as of now: it may move (RFC 9000 §9).
     pub(crate) fn peer(connection: &Connection) -> SocketAddr {
         canonical(connection.remote_address())
+    }
+
+    /// Gives a connection that uses half of the streams that it began with all that it may have.
+    pub(crate) fn widen(terms: &Terms, connection: &Connection) {
+        connection.set_max_concurrent_bi_streams(terms.streams.into());
     }
 
     /// The address that was asked.

@@ -17,7 +17,7 @@ use http::header::{self, HeaderMap};
 use quinn::{Connection, VarInt};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::endpoint::{Fate, Guest, House};
+use crate::endpoint::{Fate, Guest, House, Terms};
 use crate::http::{Ask, MESSAGE, Refusal, Reply, Web};
 use crate::http2::HEADERS;
 use crate::limits::Room;
@@ -53,7 +53,6 @@ pub(crate) async fn serve(guest: Guest) {
     let web = Web::new(&house.desk, (peer, local), session.clone());
     let about = About { transport: Transport::Https3, peer, local, session };
     let times = terms.plan.timeouts;
-    drop(terms);
     let line = Line::new(connection.clone(), Arc::clone(&house.large));
     let shared = Arc::clone(line.shared());
     let mut builder = h3::server::builder();
@@ -67,6 +66,8 @@ pub(crate) async fn serve(guest: Guest) {
     let table = Arc::new(Table { house, web, about, times });
     let mut talk = Talk {
         table,
+        terms,
+        wide: false,
         connection,
         shared,
         room,
@@ -87,6 +88,9 @@ struct Table {
 /// One connection's state.
 struct Talk {
     table: Arc<Table>,
+    terms: Arc<Terms>,
+    /// Whether it has all the streams that it may have.
+    wide: bool,
     connection: Connection,
     shared: Arc<Shared>,
     room: Room,
@@ -193,6 +197,10 @@ impl Talk {
             Some(came) => self.came(came),
             None => {
                 self.waiting.push(later);
+                if !self.wide && 2 * self.waiting.len() >= self.terms.few as usize {
+                    self.wide = true;
+                    House::widen(&self.terms, &self.connection);
+                }
                 Ok(())
             }
         }

@@ -14,8 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wire::{Options, option};
 
-use crate::desk::Plan;
-use crate::endpoint::{Fate, Guest, Handshake, House};
+use crate::endpoint::{Fate, Guest, Handshake, House, Terms};
 use crate::framing::frame;
 use crate::limits::Room;
 use crate::pool;
@@ -72,17 +71,16 @@ pub(crate) async fn serve(guest: Guest) {
     let mut talk = Talk {
         house,
         connection,
-        work: Arc::clone(&terms.pool),
-        plan: Arc::clone(&terms.plan),
+        terms,
         about,
         room,
         early: handshake.is_some(),
         held: Vec::new(),
         waiting: FuturesUnordered::new(),
         patience: PATIENCE,
+        wide: false,
         draining: false,
     };
-    drop(terms);
     if let Some(code) = talk.run(handshake, stop).await {
         let closed = &talk.house.desk.limits.closed;
         match code {
@@ -102,9 +100,7 @@ pub(crate) async fn serve(guest: Guest) {
 struct Talk {
     house: Arc<House>,
     connection: Connection,
-    /// Room for the queries of all connections that are worked on.
-    work: Arc<Semaphore>,
-    plan: Arc<Plan>,
+    terms: Arc<Terms>,
     about: About,
     room: Room,
     /// Whether the handshake is not done yet, so that a query may be a replay.
@@ -114,6 +110,8 @@ struct Talk {
     waiting: FuturesUnordered<Later>,
     /// How many streams the client may cancel.
     patience: u32,
+    /// Whether it has all the streams that it may have.
+    wide: bool,
     draining: bool,
 }
 
@@ -151,7 +149,7 @@ impl Talk {
         let (house, connection) = (Arc::clone(&self.house), self.connection.clone());
         let seat = Arc::clone(self.room.seat());
         let closed = &house.desk.limits.closed;
-        let mut deadline = Instant::now() + self.plan.timeouts.idle;
+        let mut deadline = Instant::now() + self.terms.plan.timeouts.idle;
         loop {
             let result = tokio::select! {
                 biased;
@@ -193,7 +191,7 @@ impl Talk {
                 + if self.draining {
                     (3 * connection.rtt()).clamp(LINGER.0, LINGER.1)
                 } else {
-                    self.plan.timeouts.idle
+                    self.terms.plan.timeouts.idle
                 };
             if self.waiting.is_empty() {
                 seat.idle(std::time::Instant::now());
@@ -212,15 +210,20 @@ impl Talk {
     /// Takes a stream, and those that came with it.
     fn turn(&mut self, first: (SendStream, RecvStream)) -> Result<(), Code> {
         self.about.peer = House::peer(&self.connection);
-        let (mut out, mut next) = (Vec::with_capacity(1024), Some(first));
-        for _ in 0..TURN {
-            let Some((send, recv)) = next else { break };
+        let (mut out, mut next, mut taken) = (Vec::with_capacity(1024), Some(first), 0);
+        while let Some((send, recv)) = next {
             self.take(send, recv, &mut out)?;
-            // An error comes again with the next turn.
-            next = self.connection.accept_bi().now_or_never().and_then(Result::ok);
+            taken += 1;
+            // An error comes again with the next turn; the last of a turn is taken whatever follows.
+            let more = taken < TURN;
+            next = more.then(|| self.connection.accept_bi().now_or_never()?.ok()).flatten();
         }
-        if let Some((send, recv)) = next {
-            self.take(send, recv, &mut out)?;
+        if !self.wide
+            && !self.draining
+            && 2 * (taken + self.waiting.len()) >= self.terms.few as usize
+        {
+            self.wide = true;
+            House::widen(&self.terms, &self.connection);
         }
         Ok(())
     }
@@ -244,7 +247,7 @@ impl Talk {
             Some(Ok(false)) | None => {
                 let wire = std::mem::take(&mut x.query.wire);
                 pool::give_exchange(x);
-                let (large, time) = (Arc::clone(&self.house.large), self.plan.timeouts.read);
+                let (large, time) = (Arc::clone(&self.house.large), self.terms.plan.timeouts.read);
                 self.waiting.push(Box::pin(arrive(send, recv, wire, large, time)));
                 Ok(())
             }
@@ -300,7 +303,7 @@ impl Talk {
             return Ok(());
         }
         let now = std::time::Instant::now();
-        if let Err(wait) = self.plan.pace(self.about.peer.ip(), now) {
+        if let Err(wait) = self.terms.plan.pace(self.about.peer.ip(), now) {
             self.house.desk.limits.limited.delayed.increment(1);
             let wire = std::mem::take(&mut x.query.wire);
             pool::give_exchange(x);
@@ -317,10 +320,11 @@ impl Talk {
         if Options::each(x.client_options()).any(|(code, _)| code == option::KEEPALIVE) {
             return Err(Code::Protocol);
         }
-        let (house, times) = (Arc::clone(&self.house), (self.plan.timeouts.write, self.draining));
+        let (house, times) =
+            (Arc::clone(&self.house), (self.terms.plan.timeouts.write, self.draining));
         match served {
             Served::Later(live) => {
-                let work = Arc::clone(&self.work);
+                let work = Arc::clone(&self.terms.pool);
                 self.waiting.push(Box::pin(finish(x, place, live, send, work, times)));
             }
             Served::Now if x.is_streaming() => {

@@ -2,6 +2,7 @@
 
 pub mod http2;
 pub mod link;
+pub mod quic;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -22,15 +22,21 @@ pub enum Transport {
     Tls,
     /// DNS over HTTPS, by GET requests of HTTP/2.
     Https,
+    /// DNS over QUIC; see [`crate::quic`].
+    Quic,
+    /// DNS over HTTP/3; as above.
+    Https3,
 }
 
-/// A server: `ADDRESS:PORT` for UDP, or behind `tcp://`, `tls://` or `https://`.
+/// A server: `ADDRESS:PORT` for UDP, else with `tcp://`, `tls://`, `https://`, `quic://` or `https3://` before it.
 pub fn server(text: &str) -> Result<(Transport, SocketAddr), String> {
     let (transport, addr) = match text.split_once("://") {
         None => (Transport::Udp, text),
         Some(("tcp", addr)) => (Transport::Tcp, addr),
         Some(("tls", addr)) => (Transport::Tls, addr),
         Some(("https", addr)) => (Transport::Https, addr),
+        Some(("quic", addr)) => (Transport::Quic, addr),
+        Some(("https3", addr)) => (Transport::Https3, addr),
         Some((other, _)) => return Err(format!("{text:?}: {other} is not known")),
     };
     Ok((transport, addr.parse().map_err(|e| format!("{text:?}: {e}"))?))
@@ -230,7 +236,7 @@ fn client(server: IpAddr, alpn: &[u8]) -> Result<ClientConnection, rustls::Error
 
 /// Takes any certificate.
 #[derive(Debug)]
-struct Anybody;
+pub(crate) struct Anybody;
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(

@@ -21,6 +21,12 @@ const STREAMS: usize = 256;
 /// The most streams of a connection at a time, whatever is stated: each costs memory before it is used.
 const MOST_STREAMS: usize = 1 << 16;
 
+/// With how many streams a connection begins: each has its entries in two tables from then on, whose sizes are powers of two,
+/// less an eighth.
+const FEW_QUERIES: u32 = 56;
+/// The same of HTTP/3, which wants 100 at least (RFC 9114 §6.1).
+const FEW_REQUESTS: u32 = 112;
+
 /// The most streams of a listener that wait at a time, unless it states a number.
 const POOL: usize = 1024;
 
@@ -51,6 +57,10 @@ pub(crate) struct Terms {
     pub(crate) plan: Arc<Plan>,
     /// Room for the streams of all connections that wait.
     pub(crate) pool: Arc<Semaphore>,
+    /// The most streams of a connection.
+    pub(super) streams: u32,
+    /// With how many of them a connection begins.
+    pub(crate) few: u32,
     /// The most connections; none for no limit.
     pub(super) connections: Option<usize>,
     /// The code for connections beyond.
@@ -89,11 +99,10 @@ impl Terms {
             Some(most) => most.min(MOST_STREAMS),
         };
         let connections = if is_h3 { h3.max_connections } else { quic.max_connections };
-        config.transport = Arc::new(limits(
-            u32::try_from(streams).unwrap_or(u32::MAX),
-            if is_h3 { UNIDIRECTIONAL } else { 0 },
-            plan.timeouts.idle,
-        ));
+        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
+        let few = streams.min(if is_h3 { FEW_REQUESTS } else { FEW_QUERIES });
+        config.transport =
+            Arc::new(limits(few, if is_h3 { UNIDIRECTIONAL } else { 0 }, plan.timeouts.idle));
         let size = quic.worker_pool_size.unwrap_or(POOL).min(Semaphore::MAX_PERMITS);
         let pool =
             before.filter(|before| before.size == size).map(|before| Arc::clone(&before.pool));
@@ -105,6 +114,8 @@ impl Terms {
             // H3_NO_ERROR and DOQ_UNSPECIFIED_ERROR.
             nothing: VarInt::from_u32(if is_h3 { 0x100 } else { 5 }),
             config: Arc::new(config),
+            streams,
+            few,
             size,
             plan,
         })

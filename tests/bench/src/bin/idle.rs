@@ -1,4 +1,4 @@
-//! `idle SERVER NAME CONNECTIONS`: opens connections (`tcp://`, `tls://` or `https://`), asks once on each, and lets them stand.
+//! `idle SERVER NAME CONNECTIONS`: opens connections (`tcp://`, `tls://`, `https://`, `quic://` or `https3://`), asks once on each, and lets them stand.
 //!
 //! It prints `open` when all are, and waits for a line; then it asks once more on each, and prints one line of JSON: how many
 //! answered, and the longest time that one took, in microseconds. Each 500 connections come from an address of their own of
@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use bench::link::{Link, Transport, server};
+use bench::quic;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How many connections come from one address.
@@ -40,6 +41,12 @@ fn main() -> ExitCode {
 
 /// Opens the connections, waits, and asks again.
 fn run(to: (Transport, SocketAddr), query: &[u8], count: usize) -> io::Result<String> {
+    let (transport, address) = to;
+    if matches!(transport, Transport::Quic | Transport::Https3) {
+        let over_http = transport == Transport::Https3;
+        let slowest = quic::hold(address, over_http, count, query, || drop(wait()))?;
+        return Ok(report(count, slowest));
+    }
     let mut links = Vec::with_capacity(count);
     for number in 0..count {
         let share = u8::try_from(number / SHARE % 250).unwrap_or_default();
@@ -48,16 +55,27 @@ fn run(to: (Transport, SocketAddr), query: &[u8], count: usize) -> io::Result<St
         ask(&mut link, query)?;
         links.push(link);
     }
-    println!("open");
-    io::stdout().flush()?;
-    io::stdin().lock().read_line(&mut String::new())?;
+    wait()?;
     let (mut answered, mut slowest) = (0, Duration::ZERO);
     for link in &mut links {
         slowest = slowest.max(ask(link, query)?);
         answered += 1;
     }
-    Ok(serde_json::json!({ "answered": answered, "slowest_us": slowest.as_micros() as u64 })
-        .to_string())
+    Ok(report(answered, slowest))
+}
+
+/// Tells that all connections are open, and waits for a line.
+fn wait() -> io::Result<()> {
+    println!("open");
+    io::stdout().flush()?;
+    io::stdin().lock().read_line(&mut String::new())?;
+    Ok(())
+}
+
+/// The line of JSON.
+fn report(answered: usize, slowest: Duration) -> String {
+    serde_json::json!({ "answered": answered, "slowest_us": slowest.as_micros() as u64 })
+        .to_string()
 }
 
 /// Asks, and says how long the answer took.

@@ -1,16 +1,20 @@
 //! `load SERVER NAMES [SECONDS [SOCKETS [OUTSTANDING]]]`: asks as fast as replies come, and prints one line of JSON.
 //!
-//! SERVER is `ADDRESS:PORT` for UDP, or behind `tcp://`, `tls://` or `https://`; all that a socket has to ask goes in one write.
+//! SERVER is `ADDRESS:PORT` for UDP, or behind `tcp://`, `tls://`, `https://` or `quic://`; all that a socket has to ask goes in one
+//! write. Over QUIC a socket is a connection.
 //! Each of the sockets keeps so many queries under way; a reply makes room for the next. NAMES is a file of `NAME [TYPE]` lines, asked in
 //! random order. A query without a reply for a second is lost.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bench::link::{Link, Transport, server};
+use bench::quic::{self, Came};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// After what time a query counts as lost.
@@ -29,7 +33,7 @@ fn main() -> ExitCode {
     };
     let plan = || -> Result<Plan, String> {
         let address = words.first().ok_or(
-            "usage: load [tcp://|tls://|https://]ADDRESS:PORT NAMES [SECONDS [SOCKETS [OUTSTANDING]]]",
+            "usage: load [tcp://|tls://|https://|quic://]ADDRESS:PORT NAMES [SECONDS [SOCKETS [OUTSTANDING]]]",
         )?;
         let names = words.get(1).ok_or("which names?")?;
         let text = std::fs::read_to_string(names).map_err(|e| format!("{names}: {e}"))?;
@@ -46,7 +50,11 @@ fn main() -> ExitCode {
             outstanding: (number(4, 64.0)? as u16).clamp(1, 16_384).next_power_of_two(),
         })
     };
-    match plan().and_then(|p| run(&p).map_err(|e| e.to_string())) {
+    let asked = plan().and_then(|plan| {
+        let report = if plan.server.0 == Transport::Quic { run_quic(plan) } else { run(&plan) };
+        report.map_err(|e| e.to_string())
+    });
+    match asked {
         Ok(report) => {
             println!("{report}");
             ExitCode::SUCCESS
@@ -154,6 +162,37 @@ fn run(plan: &Plan) -> io::Result<String> {
     let left: usize = clients.iter().map(|c| c.slots.len() - c.free.len()).sum();
     tally.lost += left as u64;
     Ok(tally.report(plan.time))
+}
+
+/// The same by DNS over QUIC.
+fn run_quic(plan: Plan) -> io::Result<String> {
+    let tally =
+        Tally { sent: 0, lost: 0, rcodes: [0; 16], strange: 0, latency: vec![0; SLOWEST + 1] };
+    let tally = Rc::new(RefCell::new(tally));
+    let told = Rc::clone(&tally);
+    let tell = move |came| {
+        let mut tally = told.borrow_mut();
+        match came {
+            Came::Sent => tally.sent += 1,
+            Came::Reply(rcode, took) => {
+                tally.rcodes[usize::from(rcode)] += 1;
+                let took = usize::try_from(took.as_micros()).map_or(SLOWEST, |t| t.min(SLOWEST));
+                tally.latency[took] += 1;
+            }
+            Came::Strange => tally.strange += 1,
+            Came::Lost => tally.lost += 1,
+        }
+    };
+    let how = quic::Plan {
+        server: plan.server.1,
+        time: plan.time,
+        connections: plan.sockets,
+        outstanding: usize::from(plan.outstanding),
+    };
+    let (mut dice, queries) = (Dice(0x9e37_79b9_7f4a_7c15), plan.queries);
+    quic::ask(how, move || queries[dice.below(queries.len())].clone(), tell)?;
+    let report = tally.borrow().report(plan.time);
+    Ok(report)
 }
 
 impl Client {
