@@ -143,7 +143,7 @@ fn dot_03_tcp_02_03_11_pipelined_queries_in_any_pieces() {
     for _ in 0..50 {
         assert_eq!(connection.receive().unwrap().rcode(), ResponseCode::NoError);
     }
-    assert_eq!(connection.records, 1, "one record for all that came at once");
+    assert_eq!(connection.records, 50, "each has a record of its own, as some clients need it");
     // An octet a record.
     let message = queries[0].encode();
     let length = u16::try_from(message.len()).unwrap().to_be_bytes();
