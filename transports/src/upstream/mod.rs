@@ -290,10 +290,14 @@ impl Upstream {
             let error = Error::Io(self.place(protocol, &ticket), Cause::from(&error));
             return Err(Failed { error, stale: !fresh });
         }
-        if !ticket.connected && timeout(self.dial_patience(), ticket.opened()).await.is_err() {
+        if !ticket.connected && timeout(self.dial_patience(turn), ticket.opened()).await.is_err() {
+            // The next check is to begin anew.
+            if matches!(turn, Turn::Check(_)) {
+                ticket.conn.retire();
+            }
             return Err(self.error(Broken::DialTimeout, self.place(protocol, &ticket)).into());
         }
-        match timeout(self.settings.read_timeout, ticket.wait()).await {
+        match timeout(self.patience(turn), ticket.wait()).await {
             Ok(Ok(())) => Ok(Reply(Body::Kept(ticket))),
             Ok(Err(broken)) => {
                 let error = self.error(broken, self.place(protocol, &ticket));
@@ -318,10 +322,18 @@ impl Upstream {
         Place { protocol, local: ticket.conn.local(), to: self.addr }
     }
 
+    /// How long a query waits for its reply.
+    fn patience(&self, turn: Turn) -> Duration {
+        match turn {
+            Turn::Check(_) => health::PATIENCE,
+            Turn::First | Turn::Again(_) => self.settings.read_timeout,
+        }
+    }
+
     /// How long a query waits for a connection: no longer than for a reply, for there may be another upstream. The connection
     /// may take longer, and is good for the next.
-    fn dial_patience(&self) -> Duration {
-        self.dial.limit().min(self.settings.read_timeout)
+    fn dial_patience(&self, turn: Turn) -> Duration {
+        self.dial.limit().min(self.patience(turn))
     }
 }
 
@@ -362,7 +374,7 @@ enum Turn {
     First,
     /// A kept connection has lost it; it was new then.
     Again(Instant),
-    /// It is a check, begun then.
+    /// It is one of the checks that began then.
     Check(Instant),
 }
 

@@ -60,12 +60,18 @@ impl Upstream {
             let stale = !fresh && error.is_stale(stood);
             Failed { error, stale }
         };
-        let (link, local) = match timeout(self.dial_patience(), seat.opened()).await {
+        let (link, local) = match timeout(self.dial_patience(turn), seat.opened()).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(broken)) => return Err(failed(broken, None)),
-            Err(_) => return Err(failed(Broken::DialTimeout, None)),
+            Err(_) => {
+                // The next check is to begin anew.
+                if matches!(turn, Turn::Check(_)) {
+                    seat.session.retire();
+                }
+                return Err(failed(Broken::DialTimeout, None));
+            }
         };
-        match timeout(self.settings.read_timeout, lane.ask(link, &query)).await {
+        match timeout(self.patience(turn), lane.ask(link, &query)).await {
             Ok(Ok(message)) => {
                 seat.hear();
                 let place = Place { protocol, local, to: self.addr };

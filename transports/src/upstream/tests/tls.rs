@@ -319,3 +319,45 @@ async fn fwd_21_checks_go_by_tls_and_end_with_the_outage() {
     good.store(1, Ordering::Relaxed);
     until(false).await;
 }
+
+#[tokio::test]
+async fn fwd_21_checks_of_a_server_that_hangs_end_when_it_serves_again() {
+    let pki = Pki::new();
+    let listener = TcpListener::bind(LOOPBACK).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let (counted, acceptor) =
+        (Arc::clone(&accepted), TlsAcceptor::from(Arc::new(pki.server(&["127.0.0.1"], &[]))));
+    let good = Arc::new(AtomicUsize::new(0));
+    let switch = Arc::clone(&good);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            if switch.load(Ordering::Relaxed) == 0 {
+                // It takes connections, and nothing comes of them.
+                held.push(stream);
+                continue;
+            }
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move { echo(acceptor.accept(stream).await.unwrap()).await });
+        }
+    });
+    let mut watched = settings();
+    watched.max_fails = 1;
+    watched.check.interval = Duration::from_millis(1);
+    let upstream = upstream(&pki, None, addr, watched);
+    upstream.suspect();
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    assert!(upstream.is_down());
+    let count = accepted.load(Ordering::Relaxed);
+    assert!((2..=4).contains(&count), "{count} connections");
+    good.store(1, Ordering::Relaxed);
+    let up = async {
+        while upstream.is_down() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(3), up).await.unwrap();
+    ask(&upstream, Protocol::Tls, "a.test").await.unwrap();
+}
