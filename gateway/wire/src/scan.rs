@@ -101,6 +101,15 @@ pub fn read(wire: &[u8], answer: &mut Answer) -> Result<Head, Malformed> {
     Ok(head)
 }
 
+/// The name at `at`, pointers followed, and how many octets it takes there; none if it is no name.
+pub fn name_at(wire: &[u8], at: usize) -> Option<(Name, usize)> {
+    let mut cursor = Cursor { wire, at };
+    let mut name = [0u8; 255];
+    let len = cursor.name(&mut name).ok()?;
+    let (name, _) = Name::read(name.get(..len)?)?;
+    Some((name, cursor.at - at))
+}
+
 /// A place in a message.
 struct Cursor<'a> {
     wire: &'a [u8],

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::{constant_time, hmac};
 use engine::{Broken, Keyring, Seal};
-use wire::{Name, rtype};
+use wire::{Name, rtype, scan};
 
 /// Class ANY, which TSIG records have (RFC 8945 §4.2).
 const ANY: u16 = 255;
@@ -48,7 +48,8 @@ struct Record<'a> {
 impl<'a> Record<'a> {
     /// Reads the one at `at`; none if it is not right.
     fn read(wire: &'a [u8], at: usize) -> Option<Self> {
-        let (name, len) = Name::read(wire.get(at..)?)?;
+        // Some clients compress the owner, which nothing forbids (RFC 1035 §4.1.4).
+        let (name, len) = scan::name_at(wire, at)?;
         let (fixed, rest) = wire.get(at + len..)?.split_first_chunk::<10>()?;
         let pair = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
         let right = pair(0) == rtype::TSIG && pair(2) == ANY && fixed[4..8] == [0; 4];

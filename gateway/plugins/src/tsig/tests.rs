@@ -158,6 +158,21 @@ fn a_signature_is_checked_and_the_reply_signed() {
 }
 
 #[test]
+fn the_name_of_a_key_may_be_compressed() {
+    let bench = bench("require all");
+    let how = Signed::default();
+    let mut x = bench.exchange("www.example.org A");
+    let root = x.query.wire.len() + how.key.len() - 1;
+    let mac = sign(&mut x.query.wire, &how);
+    // Its end is that of the question's name.
+    x.query.wire.splice(root..=root, [0xc0, 28]);
+    assert_eq!(told(&bench.serve(&mut x), &mac, &how), (0, Some((0, true))));
+    // A pointer that leads nowhere is no name.
+    x.query.wire[root + 1] = 0xff;
+    assert_eq!(bench.serve(&mut x)[3] & 15, 1);
+}
+
+#[test]
 fn a_record_in_the_wrong_place_or_form_is_formerr() {
     let bench = bench("require none");
     let mut x = bench.exchange("www.example.org A");
