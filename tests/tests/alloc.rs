@@ -46,8 +46,32 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("nothing.shop.svc.cluster.local", "A", 3, 0),
     ("web.nowhere.svc.cluster.local", "A", 3, 0),
     ("hit.cached.test", "A", 0, 1),
+    ("www.zoned.test", "A", 0, 2),
+    ("alias.zoned.test", "A", 0, 3),
+    ("a.w.zoned.test", "TXT", 0, 1),
+    ("mx.zoned.test", "MX", 0, 1),
+    ("x.sub.zoned.test", "A", 0, 0),
+    ("x.d.zoned.test", "A", 0, 4),
+    ("no.zoned.test", "A", 3, 0),
     ("elsewhere.example", "A", 5, 0),
 ];
+
+/// A zone with every kind of name.
+const ZONE: &str = "$TTL 300
+@ SOA ns1 hostmaster 1 7200 3600 1209600 60
+@ NS ns1
+ns1 A 198.51.100.53
+www A 198.51.100.1
+www A 198.51.100.2
+alias CNAME www
+*.w TXT wild
+mx MX 10 www
+sub NS ns.sub
+ns.sub A 198.51.100.3
+d DNAME t
+x.t A 198.51.100.4
+x.t A 198.51.100.5
+";
 
 /// The Corefile of a production block, and one whose answers come from the cache; over TLS as well.
 fn corefile((port, secure): (u16, u16), pair: &Pair, manifests: &Path) -> String {
@@ -73,8 +97,16 @@ cached.test:{port} tls://cached.test:{secure} {{
         ttl 300
     }}
 }}
+zoned.test:{port} tls://zoned.test:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    loadbalance
+    file {zone}
+}}
 ",
         manifests = manifests.display(),
+        zone = manifests.with_file_name("zoned").display(),
         metrics = free_port(),
     )
 }
@@ -162,6 +194,7 @@ fn ask_over_tls(tls: &mut Connection, octets: &[u8], buffer: &mut [u8], replies:
 fn cached_and_authoritative_answers_allocate_nothing() {
     let folder = Folder::new("alloc");
     folder.write("manifests/shop.yaml", MANIFESTS);
+    folder.write("zoned", ZONE);
     let (port, secure, pki) = (free_port(), free_port(), Pki::new());
     let pair = pki.server("server", &["127.0.0.1"]);
     let text = corefile((port, secure), &pair, &folder.path().join("manifests"));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use engine::testing::{Bench, show};
+use tokio::net::UdpSocket;
 use wire::{Flags, Name, opcode};
 
 use super::source::Source;
@@ -74,6 +75,7 @@ fn shorten(reply: &str) -> String {
     out.replace(" 60 ", " ")
 }
 
+/// The facts `file.form`, `.case`, `.lookup.exact`, `.lookup.ent`, `.ttl0`, `.dup`, `.any`, `.nomatch`, `.axfr`.
 #[test]
 fn one_file_is_the_zone_of_several_names() {
     let folder = Folder::new(&zone(
@@ -91,7 +93,7 @@ dup A 198.51.100.5\ndup A 198.51.100.5\nsrv SRV 1 2 3 Host\nhost A 198.51.100.6\
             "srv.example.org SRV",
             "NOERROR aa rd | srv.o. SRV 1 2 3 Host.o. | NS(o.) | host.o. A 198.51.100.6",
         ),
-        // file.lookup.exact, .ent, .wild; file.flags.
+        // file.lookup.exact, file.lookup.ent, file.lookup.wild; file.flags.
         ("example.org SOA +cd", "NOERROR aa rd cd | SOA(o. 1) | NS(o.)"),
         ("example.org NS +norec", "NOERROR aa | NS(o.)"),
         ("ent.example.org", "NOERROR aa rd |  | SOA(o. 1)"),
@@ -111,6 +113,7 @@ dup A 198.51.100.5\ndup A 198.51.100.5\nsrv SRV 1 2 3 Host\nhost A 198.51.100.6\
     assert!(bench.now("www.example.org CH").starts_with("REFUSED"));
 }
 
+/// The facts `file.fallthrough`, `file.upstream` and `file.reload.block`.
 #[test]
 fn names_go_on_by_their_zone() {
     let folder = Folder::new(&zone(
@@ -190,9 +193,79 @@ far CNAME www.nobody.invalid.\nref CNAME www.sub.example.net.\nback CNAME back.e
     assert!(bench.now("back.example.org").starts_with("SERVFAIL aa rd | back.example.org."));
 }
 
+/// The fact `file.lookup.deleg`.
+#[test]
+fn names_below_a_cut_are_referred() {
+    let folder = Folder::new(&zone(
+        1,
+        "sub NS ns.sub\nsub NS ns.test.\nns.sub A 198.51.100.2\nsub DS 1 13 2 abcd\nto CNAME www.sub",
+    ));
+    let bench = folder.bench("example.org {\n file DB\n}\n");
+    let servers = "sub.o. NS ns.sub.o.; sub.o. NS ns.test. | ns.sub.o. A 198.51.100.2";
+    for (line, want) in [
+        ("sub.example.org NS", format!("NOERROR rd |  | {servers}")),
+        ("www.sub.example.org", format!("NOERROR rd |  | {servers}")),
+        ("ns.sub.example.org AAAA", format!("NOERROR rd |  | {servers}")),
+        ("sub.example.org DS", "NOERROR aa rd | sub.o. DS 00010d02abcd | NS(o.)".to_owned()),
+        ("to.example.org", format!("NOERROR aa rd | to.o. CNAME www.sub.o. | {servers}")),
+    ] {
+        assert_eq!(shorten(&bench.now(line)), want, "{line}");
+    }
+}
+
+/// The fact `file.dnssec`.
+#[test]
+fn signatures_and_proofs_are_for_those_that_ask() {
+    let signature = |owner: &str, kind: &str| {
+        format!("{owner} RRSIG {kind} 13 2 60 20300101000000 20200101000000 1 @ AAAA\n")
+    };
+    let folder = Folder::new(&zone(
+        1,
+        &format!(
+            "www A 198.51.100.1\n@ NSEC www NS SOA\nwww NSEC @ A\n{}{}",
+            signature("www", "A"),
+            signature("@", "NSEC")
+        ),
+    ));
+    let bench = folder.bench("example.org {\n file DB\n}\n");
+    let kinds = |line: &str| {
+        let mut answer = wire::Answer::default();
+        wire::scan::read(&bench.serve(&mut bench.exchange(line)), &mut answer).unwrap();
+        let kinds = answer.records().iter().map(|rr| wire::text::type_name(rr.rtype));
+        kinds.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(kinds("www.example.org"), "A NS");
+    assert_eq!(kinds("www.example.org +do"), "A RRSIG NS");
+    assert_eq!(kinds("no.example.org"), "SOA");
+    assert_eq!(kinds("no.example.org +do"), "SOA NSEC RRSIG");
+}
+
+/// The facts `file.soa.mixed` and `file.dup`: names in lower case, and the last SOA record.
+#[test]
+fn the_last_soa_record_counts() {
+    let folder = Folder::new(
+        "@ 60 SOA a b 9 2 3 4 5\n@ 60 SOA NS1 HostMaster 1 7200 3600 1209600 30\n@ NS NS1\n",
+    );
+    let bench = folder.bench("example.org {\n file DB\n}\n");
+    assert_eq!(shorten(&bench.now("example.org SOA")), "NOERROR aa rd | SOA(o. 1) | NS(o.)");
+}
+
+/// The fact `file.notifyout`.
+#[tokio::test]
+async fn secondaries_are_told_of_a_zone() {
+    let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let folder = Folder::new(&zone(1, ""));
+    let to = server.local_addr().unwrap();
+    let _bench =
+        folder.bench(&format!("example.org {{\n transfer {{\n  to {to}\n }}\n file DB\n}}\n"));
+    let mut message = [0u8; 512];
+    let told = tokio::time::timeout(Duration::from_secs(5), server.recv_from(&mut message));
+    let (len, _) = told.await.unwrap().unwrap();
+    assert_eq!(&message[12..len], b"\x07example\x03org\0\0\x06\0\x01");
+}
+
 #[test]
 fn wildcards_end_at_existing_names() {
-    // bugs.md B32.
     let folder = Folder::new(
         "@ 500 SOA ns h 3 3600 600 86400 300\n@ 500 NS ns\nns A 198.51.100.53\n*.d A 198.51.100.1\nr.c.d A 198.51.100.2
 *.al CNAME t1\nt1 CNAME t2\nt2 A 198.51.100.9",
@@ -217,6 +290,7 @@ fn wildcards_end_at_existing_names() {
     }
 }
 
+/// The fact `file.metadata`.
 #[test]
 fn the_wildcard_is_metadata() {
     let folder = Folder::new(&zone(1, "*.w A 198.51.100.3\nwww A 198.51.100.1"));
@@ -229,6 +303,7 @@ fn the_wildcard_is_metadata() {
     }
 }
 
+/// The facts `file.open` and `file.apexonly`.
 #[test]
 fn a_missing_file_is_waited_for() {
     let folder = Folder::new("");
@@ -309,6 +384,7 @@ fn serial(source: &Source) -> Option<u32> {
     source.zones().next().unwrap().serial()
 }
 
+/// The facts `file.reload` and `file.reload.fail`.
 #[test]
 fn a_zone_is_replaced_when_its_serial_differs() {
     let folder = Folder::new(&zone(5, "www A 198.51.100.1"));
@@ -374,6 +450,7 @@ fn by_its_time_a_zone_is_replaced_when_the_file_was_written() {
     }
 }
 
+/// The fact `file.include`.
 #[test]
 fn files_that_are_included_count() {
     let folder = Folder::new(&zone(1, "$INCLUDE part\nwww A 198.51.100.1"));
@@ -440,7 +517,7 @@ async fn zones_are_handed_out_by_transfer() {
     assert_eq!(all.len(), 5003);
     assert!(all[0].contains(" SOA ") && all[0] == all[5002]);
     assert!(bench.ask("h1.example.org AXFR +tcp").await.starts_with("REFUSED"));
-    // bugs.md B33: small over UDP.
+    // A small reply over UDP (RFC 5936 §4.2).
     assert!(bench.ask("example.org AXFR +edns").await.starts_with("REFUSED rd | EDE 18"));
 }
 

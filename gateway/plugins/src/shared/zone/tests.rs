@@ -97,6 +97,7 @@ fn a_large_zone_comes_in_many_messages() {
     assert!(messages > 8, "{messages}");
 }
 
+/// The fact `file.expired`.
 #[test]
 fn an_expired_zone_is_kept_and_not_served() {
     let served = Served::new(Name::parse("o").unwrap());
