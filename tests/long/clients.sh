@@ -107,7 +107,7 @@ for suite in "${suites[@]}"; do
   row 'dig AXFR +tls' - 'XFR size: [1-9]' \
     "for i in 1 2 3 4 5 6 7 8 9; do \$in dig @127.0.0.1 -p \$XOT +tls-ca=\$CA +tls-hostname=\$NAME +tls cluster.local AXFR >axfr; grep -q 'XFR size' axfr && break; sleep 1; done; cat axfr" --cluster --blocks "$zone"
   package=curl
-  row 'curl --http3-only' https3 '^3 200 127 0 0 80$' \
+  row 'curl --http3-only' https3 '^3 200 +127 0 0 80$' \
     "\$in curl -sS --http3-only --resolve \$NAME:\$HTTPS:127.0.0.1 --cacert \$CA -o a.bin -w '%{http_version} %{http_code}' \"https://\$NAME:\$HTTPS/dns-query?dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlBHRlc3QAAAEAAQ\"; echo ' '\$(tail -c 4 a.bin | od -An -tu1)"
   row 'curl --doh-url' https '127\.0\.0\.80' \
     "\$in curl -sv --max-time 20 --doh-url https://\$NAME:\$HTTPS/dns-query --resolve \$NAME:\$HTTPS:127.0.0.1 --cacert \$CA http://www.example.test:9/ 2>&1 || true"
