@@ -234,17 +234,17 @@ async fn q_02_large_queries_that_do_not_end_take_little() {
         client.connect(place.address()).await.unwrap(),
         client.connect(place.address()).await.unwrap(),
     ];
+    let wait = Duration::from_millis(200);
     for connection in &connections {
-        for _ in 0..200 {
-            let (mut own, recv) = soon(connection.open_bi()).await.unwrap();
-            // All but the end, if it is taken.
-            drop(
-                tokio::time::timeout(Duration::from_millis(2), own.write_all(&octets[..65_000]))
-                    .await,
-            );
+        // Until the client gets no room for more streams, or for what is on them.
+        while let Ok(stream) = tokio::time::timeout(wait, connection.open_bi()).await {
+            let (mut own, recv) = stream.unwrap();
+            let all = own.write_all(&octets[..65_000]);
+            drop(tokio::time::timeout(Duration::from_millis(2), all).await);
             streams.push((own, recv));
         }
     }
+    assert!(streams.len() >= 100, "{}", streams.len());
     let grown = place.gateway.resident().saturating_sub(before);
     assert!(grown < 24 << 20, "{grown} octets");
     place.still_serves().await;
