@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An idle connection takes at most 24 KB of the gateway's memory, of QUIC 40 KB, all in all, and its next query is answered at once. Opens IDLE_CONNECTIONS
+# An idle connection takes at most 24 KB of the gateway's memory, of HTTPS and QUIC 40 KB, all in all, and its next query is answered at once. Opens IDLE_CONNECTIONS
 # (10000) of each transport, each with one query behind it, and compares the gateway's resident memory before and after, as the kernel
 # counts it. With WRITE=1 the result goes into docs/measurements.md.
 set -euo pipefail
@@ -28,7 +28,7 @@ resident() { awk '/^VmRSS/ { print $2 }' "/proc/$gateway/status"; }
 measure() {
   local transport=$1 key=$2 limit=$3 port before after bytes report
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  printf '%s:%s {\n    bind 127.0.0.1\n    tls {\n        self_signed\n    }\n    timeouts {\n        idle 1h\n    }\n    quic {\n        max_connections 0\n    }\n    https3 {\n        max_connections 0\n    }\n    whoami\n}\n' \
+  printf '%s:%s {\n    bind 127.0.0.1\n    tls {\n        self_signed\n    }\n    timeouts {\n        idle 1h\n    }\n    quic {\n        max_connections 0\n    }\n    https {\n        max_connections 0\n    }\n    https3 {\n        max_connections 0\n    }\n    whoami\n}\n' \
     "$key" "$port" >"$folder/Corefile"
   env -u CAUSEWAY_BIN "$CAUSEWAY_BIN" -conf "$folder/Corefile" -set "data_dir=$folder" -set "limits.tcp_connections=$((count + 100))" >"$folder/log" 2>&1 &
   gateway=$!
@@ -55,6 +55,7 @@ measure() {
 out=$(
   measure tcp . 24576
   measure tls tls://. 24576
+  measure https https://. 40960
   measure quic quic://. 40960
   measure https3 https3://. 40960
 ) || { echo "$out"; cat "$folder/log"; exit 1; }
