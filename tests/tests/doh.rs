@@ -604,7 +604,7 @@ fn smug_01_a_body_that_was_not_read_ends_the_connection() {
 fn slow_01_heads_and_bodies_that_drip_are_not_waited_for() {
     let place = Place::new("timeouts {\n  read 1s\n  idle 2s\n  write 1s\n }");
     // A connection of which nothing comes; one whose head does not end; one that is idle.
-    for (octets, want) in [("", 1..=2), ("GET /dns-query HTTP/1.1\r\nx: ", 1..=2)] {
+    for octets in ["", "GET /dns-query HTTP/1.1\r\nx: "] {
         let mut raw = place.raw();
         raw.send(octets.as_bytes());
         let begun = Instant::now();
@@ -613,7 +613,11 @@ fn slow_01_heads_and_bodies_that_drip_are_not_waited_for() {
                 break;
             }
         }
-        assert!(want.contains(&begun.elapsed().as_secs()), "{octets}: {:?}", begun.elapsed());
+        assert!(
+            (800..5000).contains(&begun.elapsed().as_millis()),
+            "{octets}: {:?}",
+            begun.elapsed()
+        );
     }
     let mut raw = place.raw();
     raw.send(
@@ -621,7 +625,7 @@ fn slow_01_heads_and_bodies_that_drip_are_not_waited_for() {
     );
     let begun = Instant::now();
     assert!(raw.closed_within(Duration::from_secs(10)));
-    assert!((1..=3).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((800..5000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     // A body that does not come.
     let mut raw = place.raw();
     raw.send(b"POST /dns-query HTTP/1.1\r\nhost: a.test\r\ncontent-type: application/dns-message\r\ncontent-length: 30\r\n\r\nabc");

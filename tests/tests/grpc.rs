@@ -260,5 +260,5 @@ fn grpc_01_messages_that_do_not_come_are_not_waited_for() {
     let answer = raw.wait(SOON, |frame| frame.kind == kind::HEADERS && frame.stream == 1).unwrap();
     // A head that is all.
     assert_eq!(answer.flags & 1, 1);
-    assert!((1..=3).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((800..5000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
 }

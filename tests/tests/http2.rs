@@ -251,7 +251,7 @@ fn h2_05_answers_that_are_not_taken_are_given_up() {
     for _ in 0..100 {
         assert!(raw.wait(SOON, |frame| frame.kind == kind::RST_STREAM).is_some());
     }
-    assert!((1..=4).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((800..6000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     assert_eq!(place.count("not_taken"), 100.0);
     raw.frame(kind::PING, 0, 0, &[1; 8]);
     assert!(raw.wait(SOON, |frame| frame.kind == kind::PING && frame.flags == 1).is_some());
@@ -330,7 +330,7 @@ fn h2_07_streams_are_bounded_and_bodies_are_not_waited_for() {
         assert_ne!(head.payload[0], 0x88);
         late += 1;
     }
-    assert!((1..=4).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((800..6000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     // There is room again.
     let path = target(&Query::from("www.test"));
     raw.frame(kind::HEADERS, 5, 1_001, &get(&path));
@@ -356,7 +356,7 @@ fn h2_08_a_connection_without_requests_ends() {
         raw.send(octets);
         let begun = Instant::now();
         assert!(raw.closed_within(SOON), "{octets:?}");
-        assert!((1..=5).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        assert!((800..7000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     }
     // What is no request does not keep it either.
     let mut raw = place.connect(&[]);
@@ -367,7 +367,7 @@ fn h2_08_a_connection_without_requests_ends() {
             break;
         }
     }
-    assert!((4..=8).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((3800..10000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! DNS over gRPC: the service `coredns.dns.DnsService`, whose one method `Query` takes and gives a message in
 //! `DnsPacket { bytes msg = 1; }`.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::metrics::{Counter, Table, counter, describe};
-use engine::{Exchange, Session, Stop, Transport};
+use engine::{Exchange, Stop, Transport};
 use h2::RecvStream;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -16,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::accept::Accepted;
 use crate::desk::Desk;
 use crate::http2::{self, Ask, Failure, Reply, Service, Terms};
+use crate::pool;
+use crate::tcp::About;
 
 #[cfg(test)]
 mod tests;
@@ -90,16 +90,15 @@ where
         streams => Some(u32::try_from(streams).unwrap_or(u32::MAX)),
     };
     let terms = Terms { streams, read: plan.timeouts.read, write: plan.timeouts.write, idle: IDLE };
-    let calls = Calls { desk, peer, local, session, counts: Counts::new(desk.key.to_string()) };
+    let about = About { peer, local, transport: Transport::Grpc, session };
+    let calls = Calls { desk, about, counts: Counts::new(desk.key.to_string()) };
     Box::pin(http2::serve((desk, &seat), stream, Vec::new(), &calls, terms, stop)).await
 }
 
 /// What answers the calls of a connection.
 struct Calls<'a> {
     desk: &'a Desk,
-    peer: SocketAddr,
-    local: SocketAddr,
-    session: Option<Arc<Session>>,
+    about: About,
     counts: Counts,
 }
 
@@ -108,17 +107,14 @@ impl Service for Calls<'_> {
     type Form = Option<Instant>;
 
     fn exchange(&self) -> Box<Exchange> {
-        let mut x = Exchange::new(self.desk.id, Transport::Grpc, self.local);
-        x.query.peer = self.peer;
-        x.query.session.clone_from(&self.session);
-        x
+        pool::exchange(self.desk, &self.about)
     }
 
     fn ask(&self, request: &Request<RecvStream>, x: &mut Exchange) -> Ask<Self::Form> {
         x.query.received = Instant::now();
         x.query.wire.clear();
         match head(request) {
-            Ok(_) if !self.desk.rate(self.peer.ip()) => {
+            Ok(_) if !self.desk.rate(self.about.peer.ip()) => {
                 let reply = self.failure(Code::ResourceExhausted, "too many queries, try again");
                 Ask::Nothing(Box::new(reply))
             }

@@ -15,6 +15,8 @@ use http::{Method, Request, Response, StatusCode};
 use wire::{Answer, Section, option, rcode, rtype};
 
 use crate::desk::Desk;
+use crate::pool;
+use crate::tcp::About;
 
 mod forwarded;
 mod json;
@@ -55,10 +57,7 @@ const FURTHER: [&str; 8] = [
 /// What the requests of a connection have in common.
 #[derive(Debug)]
 pub(crate) struct Web {
-    transport: Transport,
-    peer: SocketAddr,
-    local: SocketAddr,
-    session: Option<Arc<Session>>,
+    about: About,
     /// Where the same is to be had over HTTP/3 (RFC 9114 §3.1.1).
     alt_svc: Option<HeaderValue>,
     counts: Counts,
@@ -142,14 +141,13 @@ impl Web {
         let transport = desk.key.transport;
         let alt_svc = session.as_ref().and_then(|_| alt_svc(&desk.gateway.live(), desk));
         let counts = Counts::new(transport, desk.key.to_string());
-        Self { transport, peer, local, session, alt_svc, counts }
+        let about = About { peer, local, transport, session };
+        Self { about, alt_svc, counts }
     }
 
-    /// An exchange for the queries of the connection, to be used again and again.
+    /// An exchange for a query of the connection, to be given back to the [`pool`].
     pub(crate) fn exchange(&self, desk: &Desk) -> Box<Exchange> {
-        let mut x = Exchange::new(desk.id, self.transport, self.local);
-        x.query.session.clone_from(&self.session);
-        x
+        pool::exchange(desk, &self.about)
     }
 
     /// Reads a request's head into the exchange.
@@ -159,17 +157,18 @@ impl Web {
         x.query.received = Instant::now();
         x.query.wire.clear();
         let plan = desk.peek();
-        let spec = match self.transport {
+        let spec = match self.about.transport {
             Transport::Https3 => &plan.spec.https3,
             _ => &plan.spec.https,
         };
         if !self.enter(desk, spec, request, x) {
             return refused(Refusal::NOT_FOUND);
         }
-        x.query.peer = match forwarded::client(request.headers(), self.peer.ip(), &spec.trusted) {
-            Ok(client) => SocketAddr::new(client, self.peer.port()),
-            Err(why) => return refused(Refusal::bad(why)),
-        };
+        x.query.peer =
+            match forwarded::client(request.headers(), self.about.peer.ip(), &spec.trusted) {
+                Ok(client) => SocketAddr::new(client, self.about.peer.port()),
+                Err(why) => return refused(Refusal::bad(why)),
+            };
         if !desk.rate(x.query.peer.ip()) {
             return refused(Refusal::TOO_FAST);
         }
@@ -212,12 +211,14 @@ impl Web {
         // One that is no text is there, and wrong.
         let shown = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or("?"));
         http.authorization.push_str(shown.unwrap_or_default());
-        for name in FURTHER {
-            if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
-                http.headers.push((name, value.to_owned()));
+        // Requests have few headers, and of these fewer.
+        for (name, value) in headers {
+            let known = FURTHER.iter().find(|known| **known == name.as_str());
+            if let (Some(known), Ok(value)) = (known, value.to_str()) {
+                http.headers.push((known, value.to_owned()));
             }
         }
-        door.is_none_or(|door| door.request(self.session.as_deref(), http))
+        door.is_none_or(|door| door.request(self.about.session.as_deref(), http))
     }
 
     /// What is replied to a query that was served: `message` is the answer, empty if there is none.
@@ -247,7 +248,8 @@ impl Web {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
-        let private = x.is_selective() || x.is_personal() || x.query.peer.ip() != self.peer.ip();
+        let private =
+            x.is_selective() || x.is_personal() || x.query.peer.ip() != self.about.peer.ip();
         headers.insert(header::CACHE_CONTROL, cache_control(fresh, private));
         headers.insert(header::DATE, date());
         if let Some(alt_svc) = &self.alt_svc {

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -25,6 +25,7 @@ use crate::desk::Desk;
 use crate::guard::{Guarded, Watch};
 use crate::http::{Ask, Form, MESSAGE, Refusal, Reply, Web};
 use crate::http1::heads::Heads;
+use crate::pool;
 use crate::seats::Seat;
 
 mod heads;
@@ -53,9 +54,9 @@ where
         desk,
         web,
         timeouts,
-        spare: Mutex::new(None),
         busy: AtomicBool::new(false),
         asked: AtomicBool::new(false),
+        is_new: AtomicBool::new(true),
     };
     let mut builder = http1::Builder::new();
     // Time is ours to keep, which knows a head that is under way from one that is awaited.
@@ -85,7 +86,8 @@ where
             seat.serve();
         }
         loop {
-            let idle = if talk.is_new() { timeouts.read } else { timeouts.idle };
+            let idle =
+                if talk.is_new.load(Ordering::Relaxed) { timeouts.read } else { timeouts.idle };
             let waits = watch.head_since().map_or(last + idle, |since| since + timeouts.read);
             let blocked = watch.blocked_since().map(|since| since + timeouts.write);
             let due = blocked.map_or(waits, |blocked| blocked.min(waits));
@@ -112,21 +114,15 @@ struct Talk<'a> {
     desk: &'a Desk,
     web: &'a Web,
     timeouts: Timeouts,
-    /// An exchange for the queries to come; none before the first.
-    spare: Mutex<Option<Box<Exchange>>>,
     /// Whether a request is being answered.
     busy: AtomicBool,
     /// Whether there was one since this was last looked at.
     asked: AtomicBool,
+    /// Whether there was none yet.
+    is_new: AtomicBool,
 }
 
 impl Talk<'_> {
-    /// Whether there was no request yet.
-    fn is_new(&self) -> bool {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).is_none()
-            && !self.busy.load(Ordering::Relaxed)
-    }
-
     /// Answers one request.
     async fn answer(
         &self,
@@ -134,9 +130,8 @@ impl Talk<'_> {
     ) -> Result<Response<Full<Bytes>>, Infallible> {
         self.busy.store(true, Ordering::Relaxed);
         self.asked.store(true, Ordering::Relaxed);
-        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = spare().take();
-        let mut x = kept.unwrap_or_else(|| self.web.exchange(self.desk));
+        self.is_new.store(false, Ordering::Relaxed);
+        let mut x = self.web.exchange(self.desk);
         let reply = match self.web.ask(self.desk, &request, &mut x) {
             Ask::Nothing(reply) => left(reply, !request.body().is_end_stream()),
             Ask::Query(form) => {
@@ -151,18 +146,23 @@ impl Talk<'_> {
                 }
             }
         };
-        *spare() = Some(x);
+        pool::give_exchange(x);
         self.busy.store(false, Ordering::Relaxed);
         Ok(reply.response.map(|()| Full::new(reply.body)))
     }
 
     /// Answers the query in the exchange.
     async fn query(&self, x: &mut Exchange, form: Form) -> Reply {
-        let mut message = Vec::new();
+        let mut message = pool::buffer();
         if let Served::Later(live) = self.desk.gateway.serve(x, &mut message) {
+            // It may take long; others need the buffer.
+            pool::give_buffer(message);
+            message = Vec::new();
             live.complete(x, &mut message).await;
         }
-        self.web.tell(x, form, &message)
+        let reply = self.web.tell(x, form, &message);
+        pool::give_buffer(message);
+        reply
     }
 }
 

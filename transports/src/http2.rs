@@ -21,6 +21,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use crate::desk::Desk;
 use crate::guard::{Guarded, Watch};
 use crate::http2::frames::Frames;
+use crate::pool;
 use crate::seats::Seat;
 
 pub(crate) mod frames;
@@ -44,9 +45,6 @@ const MISTAKES: usize = 100;
 
 /// How much of a body that nobody wants is read, in octets.
 const DRAIN: usize = 128 << 10;
-
-/// How many exchanges a connection keeps for queries to come.
-const SPARE: usize = 2;
 
 /// What answers the requests of a connection.
 pub(crate) trait Service {
@@ -156,9 +154,7 @@ where
         terms,
         connection: handshake.map_err(io::Error::other)?,
         watch,
-        spare: Vec::new(),
         under_way: FuturesUnordered::new(),
-        out: Vec::new(),
         last: Instant::now(),
         patience: terms.read,
         closing: None,
@@ -204,11 +200,7 @@ struct Talk<'a, S, V: Service> {
     terms: Terms,
     connection: Connection<Guarded<S, Frames>, Bytes>,
     watch: Arc<Watch>,
-    /// Exchanges for the queries to come.
-    #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into futures")]
-    spare: Vec<Box<Exchange>>,
     under_way: FuturesUnordered<UnderWay<V::Form>>,
-    out: Vec<u8>,
     /// When the last request came, or was answered.
     last: Instant,
     /// For how long the next one is waited for.
@@ -272,10 +264,10 @@ where
         respond: SendResponse<Bytes>,
         cx: &mut Context<'_>,
     ) {
-        let mut x = self.spare.pop().unwrap_or_else(|| self.service.exchange());
+        let mut x = self.service.exchange();
         match self.service.ask(&request, &mut x) {
             Ask::Nothing(reply) => {
-                self.keep(x);
+                pool::give_exchange(x);
                 self.send(respond, *reply, cx);
                 self.pass_over(request.into_body(), cx);
             }
@@ -331,11 +323,12 @@ where
         respond: SendResponse<Bytes>,
         cx: &mut Context<'_>,
     ) {
-        self.out.clear();
-        match self.desk.gateway.serve(&mut x, &mut self.out) {
+        let mut out = pool::buffer();
+        let served = self.desk.gateway.serve(&mut x, &mut out);
+        match served {
             Served::Now => {
-                let reply = self.service.tell(&x, form, &self.out);
-                self.keep(x);
+                let reply = self.service.tell(&x, form, &out);
+                pool::give_exchange(x);
                 self.send(respond, reply, cx);
             }
             Served::Later(live) => {
@@ -344,6 +337,7 @@ where
                 self.under_way.push(UnderWay::Work(form, Some(Work { work, respond, limit })));
             }
         }
+        pool::give_buffer(out);
     }
 
     /// Goes on with what was under way.
@@ -353,7 +347,7 @@ where
             Done::Body(form, mut x, respond) => match self.service.body(form, &mut x) {
                 Ok(()) => self.serve(x, form, respond, cx),
                 Err(failure) => {
-                    self.keep(x);
+                    pool::give_exchange(x);
                     let reply = self.service.fail(form, failure);
                     self.send(respond, reply, cx);
                 }
@@ -368,17 +362,10 @@ where
             }
             Done::Answer(form, x, message, respond) => {
                 let reply = self.service.tell(&x, form, &message);
-                self.keep(x);
+                pool::give_exchange(x);
                 self.send(respond, reply, cx);
             }
             Done::NotTaken => count("not_taken"),
-        }
-    }
-
-    /// Keeps an exchange for another query.
-    fn keep(&mut self, x: Box<Exchange>) {
-        if self.spare.len() < SPARE {
-            self.spare.push(x);
         }
     }
 

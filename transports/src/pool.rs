@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use engine::Exchange;
+use engine::{Exchange, Transport};
 
 use crate::desk::Desk;
 use crate::tcp::About;
@@ -18,6 +18,8 @@ thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
     /// Exchanges that nobody is using.
     static EXCHANGES: RefCell<Exchanges> = const { RefCell::new(Vec::new()) };
+    /// The same with room for what HTTP says of a query.
+    static WEB: RefCell<Exchanges> = const { RefCell::new(Vec::new()) };
 }
 
 /// Exchanges to be handed out again.
@@ -43,7 +45,11 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
 
 /// An exchange for a query of a connection.
 pub(crate) fn exchange(desk: &Desk, about: &About) -> Box<Exchange> {
-    let mut x = EXCHANGES
+    let kept = match about.transport {
+        Transport::Https | Transport::Https3 => &WEB,
+        _ => &EXCHANGES,
+    };
+    let mut x = kept
         .with_borrow_mut(Vec::pop)
         .unwrap_or_else(|| Exchange::new(desk.id, about.transport, about.local));
     x.query.listener = desk.id;
@@ -57,8 +63,14 @@ pub(crate) fn exchange(desk: &Desk, about: &About) -> Box<Exchange> {
 /// Gives an exchange back, without what it knows of its connection.
 pub(crate) fn give_exchange(mut x: Box<Exchange>) {
     x.query.session = None;
-    x.query.http = None;
-    EXCHANGES.with_borrow_mut(|all| {
+    let kept = match &mut x.query.http {
+        Some(http) => {
+            http.clear();
+            &WEB
+        }
+        None => &EXCHANGES,
+    };
+    kept.with_borrow_mut(|all| {
         if all.len() < KEPT {
             all.push(x);
         }
