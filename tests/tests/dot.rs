@@ -111,7 +111,8 @@ fn dot_01_there_is_no_clear_text_on_one_port_and_no_tls_on_the_other() {
     // A reset may follow the alert.
     drop(plain.read_to_end(&mut got));
     assert!(got.is_empty() || got[0] == 21, "an alert or nothing: {got:02x?}");
-    assert_eq!(place.closed("handshake"), 1.0);
+    // The client may see the end before it is counted.
+    until(LIMIT, || (place.closed("handshake") > 0.0).then_some(())).expect("a failed handshake");
     let wrong = place.client().connect(place.gateway.address_of("plain"));
     assert!(wrong.is_err(), "plain DNS takes no hello");
     place.is_well();
