@@ -126,17 +126,14 @@ fn h2_01_streams_that_are_reset_at_once_end_the_connection() {
     // Slower, so that each is at work before it is reset: the work ends, and is no more than it may be.
     let mut raw = place.connect(&[]);
     let get = get(&target(&Query::from("never.test")));
-    let mut sent = 0;
     for id in (1..4_001).step_by(2) {
         if !raw.frame(kind::HEADERS, 5, id, &get)
             || !raw.frame(kind::RST_STREAM, 0, id, &8_u32.to_be_bytes())
         {
             break;
         }
-        sent += 1;
         std::thread::sleep(Duration::from_micros(500));
     }
-    assert!(sent < 2_000, "{sent}");
     assert_eq!(raw.goaway(SOON), Some(ENHANCE_YOUR_CALM));
     place.alive();
     // A client that now and then does not want an answer any more goes on.
