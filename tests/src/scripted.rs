@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::spawn;
+use std::time::Duration;
 
 use certs::ServerTls;
 use hickory_proto::op::{Message, ResponseCode};
@@ -58,8 +59,29 @@ impl Scripted {
         Self { address, counts }
     }
 
+    /// Starts one that is slow for `slow.test` (a second), silent for `never.test`, has so many TXT records of 272 octets for
+    /// every name, and else 203.0.113.7.
+    pub fn moody(texts: usize) -> Self {
+        Self::start(move |query, _| {
+            match &*asked(query) {
+                "slow.test" => std::thread::sleep(Duration::from_secs(1)),
+                "never.test" => return None,
+                _ => {}
+            }
+            let text = "0123456789".repeat(25);
+            let name = query.queries[0].name().to_string();
+            let records = match query.queries[0].query_type() {
+                RecordType::TXT => {
+                    (0..texts).map(|n| format!("{name} 60 TXT \"{n:05}{text}\"")).collect()
+                }
+                _ => vec![format!("{name} 60 A 203.0.113.7")],
+            };
+            Some(reply(query, &records.iter().map(String::as_str).collect::<Vec<_>>()))
+        })
+    }
+
     /// Starts one of DNS over TLS, that closes each connection after so many replies; 0 is never. It shows the certificate of
-    /// these files and speaks whatever protocol the client offers.
+    /// these files.
     pub fn secure(
         pair: &Pair,
         replies: usize,

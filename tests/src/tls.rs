@@ -101,7 +101,7 @@ impl Client {
     /// # Errors
     /// If that fails.
     pub fn begin(&self, server: SocketAddr) -> io::Result<Connection> {
-        let tcp = match self.source {
+        let mut tcp = match self.source {
             None => TcpStream::connect(server)?,
             Some(source) => crate::client::connect_from(source, server)
                 .ok_or_else(|| io::Error::other("cannot connect from there"))?,
@@ -110,7 +110,6 @@ impl Client {
         let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(server.ip().into()));
         let session =
             ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
-        let mut tcp = tcp;
         tcp.write_all(&self.before)?;
         Ok(Connection {
             tcp,
@@ -310,10 +309,7 @@ impl Connection {
                 self.records += 1;
             }
             record.resize(state.plaintext_bytes_to_read(), 0);
-            self.session
-                .reader()
-                .read_exact(&mut record)
-                .or_else(|e| if record.is_empty() { Ok(()) } else { Err(e) })?;
+            self.session.reader().read_exact(&mut record)?;
             self.inbox.extend_from_slice(&record);
             self.ended |= state.peer_has_closed();
         }

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// What the page says.
 const PAGE: &str = "<!doctype html><title>found</title><p>resolved by the gateway</p>";
 
-/// Serves the page on 127.0.0.80, where `www.example.test` is, in a namespace; gives its port and the requests so far.
+/// Serves the page on 127.0.0.80, where `www.example.test` is, in a namespace; gives its port.
 fn website(namespace: &Namespace) -> u16 {
     let listener = namespace.enter(|| TcpListener::bind(("127.0.0.80", 0))).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -11,6 +11,7 @@ use quinn::{Connection, RecvStream, SendStream};
 use rustix::process::Signal;
 use tests::client::Reply;
 use tests::quic::{Client, End, closed, code, end, soon};
+use tests::web::base64url;
 use tests::{Gateway, Pki, Query, Scripted, scripted};
 
 /// What sends requests on a connection.
@@ -158,22 +159,6 @@ impl Browser {
             .await
             .reply()
     }
-}
-
-/// base64url without padding (RFC 4648 §5).
-fn base64url(bytes: &[u8]) -> String {
-    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let mut word = 0;
-        for at in 0..3 {
-            word = word << 8 | u32::from(*three.get(at).unwrap_or(&0));
-        }
-        for at in 0..=three.len() {
-            text.push(char::from(letters[(word >> (18 - 6 * at) & 63) as usize]));
-        }
-    }
-    text
 }
 
 #[tokio::test]

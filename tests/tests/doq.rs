@@ -5,9 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::RecordType;
 use tests::quic::{Client, End, closed, code, end, exchange, framed, query, send, soon};
-use tests::{Gateway, Pki, Query, Scripted, scripted};
+use tests::{Gateway, Pki, Query, Scripted};
 
 /// A message that a client may not send: `www.test A` with these first six octets.
 fn message(head: [u8; 6]) -> Vec<u8> {
@@ -27,23 +26,7 @@ impl Place {
     fn new(lines: &str) -> Self {
         let pki = Pki::new();
         let server = pki.server("server", &["dns.example.org", "127.0.0.1"]);
-        let upstream = Scripted::start(|query, _| {
-            match &*scripted::asked(query) {
-                "slow.test" => std::thread::sleep(Duration::from_secs(1)),
-                "never.test" => return None,
-                _ => {}
-            }
-            let text = "0123456789".repeat(25);
-            let name = query.queries[0].name().to_string();
-            let records = match query.queries[0].query_type() {
-                // 230 records of 272 octets each.
-                RecordType::TXT => {
-                    (0..230).map(|n| format!("{name} 60 TXT \"{n:05}{text}\"")).collect()
-                }
-                _ => vec![format!("{name} 60 A 203.0.113.7")],
-            };
-            Some(scripted::reply(query, &records.iter().map(String::as_str).collect::<Vec<_>>()))
-        });
+        let upstream = Scripted::moody(230);
         let corefile = format!(
             "quic://.:@PORT@ {{\n tls {server}\n bind 127.0.0.1\n prometheus 127.0.0.1:@PORT:metrics@\n {lines}\n \
              template IN A fixed.test {{\n  answer \"{{{{ .Name }}}} 60 IN A 203.0.113.1\"\n }}\n \

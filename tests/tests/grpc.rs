@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use hickory_proto::op::ResponseCode;
-use hickory_proto::rr::RecordType;
 use http::{HeaderMap, Request};
 use tests::web::{ENHANCE_YOUR_CALM, Raw, fields, frame, kind};
-use tests::{Gateway, Query, Reply, Scripted, scripted};
+use tests::{Gateway, Query, Reply, Scripted};
 
 /// Where the method is.
 const PATH: &str = "/coredns.dns.DnsService/Query";
@@ -26,22 +25,7 @@ struct Place {
 impl Place {
     /// A gateway with more lines in its block.
     fn new(lines: &str) -> Self {
-        let upstream = Scripted::start(|query, _| {
-            match &*scripted::asked(query) {
-                "slow.test" => std::thread::sleep(Duration::from_secs(1)),
-                "never.test" => return None,
-                _ => {}
-            }
-            let text = "0123456789".repeat(25);
-            let name = query.queries[0].name().to_string();
-            let records = match query.queries[0].query_type() {
-                RecordType::TXT => {
-                    (0..230).map(|n| format!("{name} 60 TXT \"{n:05}{text}\"")).collect()
-                }
-                _ => vec![format!("{name} 60 A 203.0.113.7")],
-            };
-            Some(scripted::reply(query, &records.iter().map(String::as_str).collect::<Vec<_>>()))
-        });
+        let upstream = Scripted::moody(230);
         let corefile = format!(
             "grpc://.:@PORT@ {{\n bind 127.0.0.1\n prometheus 127.0.0.1:@PORT:metrics@\n {lines}\n acl {{\n  drop type SRV\n }}\n \
              template IN A gone.test {{\n  rcode NXDOMAIN\n }}\n hosts {{\n  203.0.113.1 www.test\n  fallthrough\n }}\n forward . {}\n}}\n",

@@ -4,9 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use hickory_proto::rr::RecordType;
 use tests::web::{ENHANCE_YOUR_CALM, Page, Raw, fields, frame, get, kind, post, target};
-use tests::{Gateway, Query, Scripted, scripted};
+use tests::{Gateway, Query, Scripted};
 
 /// How long the gateway may take to do what it has to.
 const SOON: Duration = Duration::from_secs(10);
@@ -25,20 +24,7 @@ struct Place {
 impl Place {
     /// Starts it.
     fn new() -> Self {
-        let upstream = Scripted::start(|query, _| {
-            if scripted::asked(query) == "never.test" {
-                return None;
-            }
-            let text = "0123456789".repeat(25);
-            let name = query.queries[0].name().to_string();
-            let records = match query.queries[0].query_type() {
-                RecordType::TXT => {
-                    (0..230).map(|n| format!("{name} 60 TXT \"{n:05}{text}\"")).collect()
-                }
-                _ => vec![format!("{name} 60 A 203.0.113.7")],
-            };
-            Some(scripted::reply(query, &records.iter().map(String::as_str).collect::<Vec<_>>()))
-        });
+        let upstream = Scripted::moody(230);
         let corefile = format!(
             "https://.:@PORT@ {{\n bind 127.0.0.1\n prometheus 127.0.0.1:@PORT:metrics@\n timeouts {{\n  read 2s\n  write 1s\n  idle 5s\n }}\n \
              hosts {{\n  203.0.113.1 www.test\n  fallthrough\n }}\n forward . {}\n}}\n",

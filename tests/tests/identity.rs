@@ -480,11 +480,12 @@ fn log_01_no_secret_is_written_anywhere() {
     }
     let (alices, bobs) = (alice.lines.clone(), bob.lines.clone());
     // Lines that are broken in such ways that the secret is where something else should be.
-    for broken in
-        [format!("alice path:sha256:{}", alice.token), format!("{} {}", bob.token, bobs[0])]
-    {
+    for (broken, told) in [
+        (format!("alice path:sha256:{}", alice.token), "secrets:1: the hash has not 64"),
+        (format!("{} {}", bob.token, bobs[0]), "secrets:1: a secret is written NAME"),
+    ] {
         place.only(&[&broken]);
-        std::thread::sleep(Duration::from_millis(700));
+        place.gateway.line(told);
     }
     let binary = tests::gateway::binary().display();
     let told = [

@@ -8,7 +8,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
-use rustix::process::Signal;
 use tests::client::Stream;
 use tests::gateway::binary;
 use tests::tls::{Client, End};
@@ -100,7 +99,8 @@ fn slow_02_idle_connections_make_room_and_busy_ones_do_not() {
         .collect();
     until(LIMIT, || {
         (gateway.metrics("metrics")["causeway_connections_open"] == 20.0).then_some(())
-    });
+    })
+    .expect("twenty are open");
     std::thread::sleep(Duration::from_millis(200));
     let mut late = Stream::open(server, Some(loopback(4))).unwrap();
     assert!(late.closed_within(Duration::from_millis(800)));
@@ -130,13 +130,11 @@ fn slow_02_tcp_12_connections_leave_descriptors_for_upstreams() {
     assert!(line.contains("160 files open: 80 connections"), "{line}");
     let server = SocketAddr::from(([127, 0, 0, 1], port));
     until(LIMIT, || Query::from("a.test A").ask(server)).expect("it serves");
-    let idle: Vec<_> = (0..200).map_while(|_| Stream::open(server, None)).collect();
+    let idle: Vec<_> = (0..200).map(|_| Stream::open(server, None).unwrap()).collect();
     for number in 0..20 {
         let name = format!("n{number}.test A");
         assert_eq!(Query::from(&*name).ask(server).unwrap().rcode(), ResponseCode::NoError);
-        // While others still crowd in, a place that was made may be theirs: who is refused tries again.
-        let tcp = || Query::from(&*name).tcp().from_address(loopback(5)).ask(server);
-        let tcp = until(LIMIT, tcp).expect("a place is made");
+        let tcp = Query::from(&*name).tcp().from_address(loopback(5)).ask(server).unwrap();
         assert_eq!(tcp.rcode(), ResponseCode::NoError, "{}", process.output());
     }
     assert!(!process.output().contains("Too many open files"), "{}", process.output());
@@ -216,11 +214,8 @@ fn udp_03_udp_04_who_asks_too_fast_over_udp_is_sent_to_tcp_by_short_replies() {
     }
     assert!(socket.recv(&mut buffer).is_err(), "a reply for a reply would be a loop");
     let over_tcp = Query::from("a.test A").tcp().from_address(loopback(2)).ask(server);
-    assert!(
-        over_tcp.is_some_and(
-            |reply| !reply.answers().is_empty() || reply.rcode() == ResponseCode::NoError
-        )
-    );
+    let reply = over_tcp.expect("TCP is slowed down, and not refused");
+    assert_eq!((reply.rcode(), reply.flags().contains("tc")), (ResponseCode::NoError, false));
 }
 
 #[test]
@@ -295,7 +290,6 @@ fn keep_02_tcp_12_a_listener_that_a_reload_takes_away_is_drained() {
     assert_eq!((reply.addresses().len(), reply.option(11)), (1, Some(vec![0, 0])));
     assert!(stream.closed_within(LIMIT));
     assert!(TcpStream::connect(second).is_err());
-    gateway.signal(Signal::TERM);
 }
 
 #[test]

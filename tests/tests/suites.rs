@@ -92,7 +92,8 @@ fn h2spec() {
 fn dnsdiag() {
     let edge = Edge::start();
     for words in ["", "-T"] {
-        let seen = edge.shell(&format!("dnsping.py -c 3 -i 0.1 -s 127.0.0.1 -p $DNS {words} www.example.test || dnsping -c 3 -i 0.1 -s 127.0.0.1 -p $DNS {words} www.example.test"));
+        let seen = edge
+            .shell(&format!("dnsping -c 3 -i 0.1 -s 127.0.0.1 -p $DNS {words} www.example.test"));
         assert!(seen.contains("3 requests transmitted, 3 responses received"), "{seen}");
     }
     assert_eq!(edge.asked("dns"), 6);

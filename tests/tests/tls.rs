@@ -46,7 +46,9 @@ fn openssl(server: SocketAddr, arguments: &[&str]) -> String {
 fn check(folder: &Folder, tls: &str) -> (bool, String) {
     let corefile = format!("tls://. {{\n tls {tls}\n whoami\n}}\n");
     let path = folder.write("Corefile", corefile);
-    let output = Command::new(gateway::binary()).arg("check").arg(path).output().unwrap();
+    let mut command = Command::new(gateway::binary());
+    command.env("CAUSEWAY_DATA_DIR", folder.path().join("data"));
+    let output = command.arg("check").arg(path).output().unwrap();
     let (out, wrong) = (output.stdout, output.stderr);
     let text = format!("{}{}", String::from_utf8_lossy(&out), String::from_utf8_lossy(&wrong));
     (output.status.success(), text)
@@ -60,7 +62,7 @@ fn metric(gateway: &Gateway, name: &str, source: &Path) -> f64 {
     *found.unwrap_or_else(|| panic!("no {name} of {source}: {samples:#?}")).1
 }
 
-/// Writes files as they are, half a moment apart.
+/// Puts a pair into a folder of its own, and has the link lead there, as Kubernetes does.
 fn put(pair: &Pair, folder: &Path, version: &str) {
     let place = folder.join(version);
     std::fs::create_dir(&place).unwrap();
@@ -76,7 +78,7 @@ fn tls_01_old_versions_and_weak_suites_are_not_there() {
     let gateway = start(&pki.server("server", &["dns.example.org"]).to_string());
     for old in ["-tls1", "-tls1_1"] {
         let said = openssl(gateway.address(), &[old, "-cipher", "ALL:@SECLEVEL=0"]);
-        assert!(said.contains("alert") || said.contains("no protocols"), "{old}: {said}");
+        assert!(said.contains("alert"), "{old}: {said}");
         assert!(!said.contains("Cipher is ECDHE"), "{old}: {said}");
     }
     // Each suite that this openssl has for TLS 1.2, alone.
@@ -289,10 +291,6 @@ fn tls_08_tls_09_check_says_what_is_wrong_with_files() {
         ])
         .status();
     assert!(made.unwrap().success());
-    let private = |pair: &Pair| {
-        std::fs::set_permissions(&pair.key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    };
-    [&good, &other, &stapled].into_iter().for_each(private);
     let (is_right, said) = check(&folder, &good.to_string());
     assert!(is_right && said.contains("is right: 1 block\n"), "{said}");
     let (chain, key) = (good.chain.display(), good.key.display());
@@ -325,7 +323,6 @@ fn tls_08_tls_09_check_says_what_is_wrong_with_files() {
     }
     let late = pki.issue("late", Leaf::server(names).expired());
     let early = pki.issue("early", Leaf::server(names).early());
-    [&late, &early].into_iter().for_each(private);
     let open = pki.server("open", names);
     std::fs::set_permissions(&open.key, std::fs::Permissions::from_mode(0o644)).unwrap();
     for (pair, odd) in [
@@ -339,6 +336,7 @@ fn tls_08_tls_09_check_says_what_is_wrong_with_files() {
     // Nothing is made by a check.
     let (is_right, said) = check(&folder, "{\n self_signed\n }");
     assert!(is_right, "{said}");
+    assert!(!folder.path().join("data").exists());
 }
 
 #[test]
