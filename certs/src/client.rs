@@ -241,8 +241,10 @@ impl Sessions {
     /// Those of now.
     fn now(&self) -> arc_swap::Guard<Arc<ClientSessionMemoryCache>> {
         let wanted = self.wanted.load(Ordering::Acquire);
-        if self.generation.swap(wanted, Ordering::AcqRel) != wanted {
+        if self.generation.load(Ordering::Acquire) != wanted {
             self.kept.store(Arc::new(ClientSessionMemoryCache::new(SESSIONS)));
+            // Behind it: whoever sees the number finds no session of before.
+            self.generation.store(wanted, Ordering::Release);
         }
         self.kept.load()
     }

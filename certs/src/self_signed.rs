@@ -49,6 +49,8 @@ pub(crate) struct SelfSigned {
     /// Whether it is kept in files at all.
     keeps: AtomicBool,
     made: AtomicU64,
+    /// Whether the next one could not be made.
+    broken: AtomicBool,
 }
 
 impl std::fmt::Debug for SelfSigned {
@@ -83,6 +85,7 @@ impl SelfSigned {
             unwritten: Mutex::new(unwritten),
             keeps: AtomicBool::new(false),
             made: AtomicU64::new(0),
+            broken: AtomicBool::new(false),
         })
     }
 
@@ -99,6 +102,11 @@ impl SelfSigned {
     /// How often another one was made.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
+    }
+
+    /// Whether another one could not be made.
+    pub(crate) fn broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
     }
 
     /// Writes it, if that was not done, and goes on to do so; says which one it is, the first time.
@@ -153,13 +161,18 @@ impl SelfSigned {
             .and_then(|key| make(&self.subject, &key, &self.chain, &self.key));
         match made {
             Ok((pair, texts)) => {
+                self.broken.store(false, Ordering::Relaxed);
                 self.now.store(pair.into());
                 self.made.fetch_add(1, Ordering::Relaxed);
                 *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = Some(texts);
                 self.write();
                 self.tell();
             }
-            Err(error) => log::error!(target: self.target, "{error}"),
+            // It is tried at every look, and said once.
+            Err(error) if !self.broken.swap(true, Ordering::Relaxed) => {
+                log::error!(target: self.target, "{error}");
+            }
+            Err(_) => {}
         }
     }
 }

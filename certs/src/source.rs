@@ -187,7 +187,7 @@ impl Source {
         let facts = self.pair().map(|pair| pair.facts.clone());
         let (taken, refused, broken) = match &self.0.kind {
             Kind::Files(files) => files.counts(),
-            Kind::SelfSigned(made) => (made.made(), 0, false),
+            Kind::SelfSigned(made) => (made.made(), 0, made.broken()),
             Kind::Acme(managed) => managed.counts(),
         };
         Status {

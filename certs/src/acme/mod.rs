@@ -167,7 +167,9 @@ impl Managed {
         let (folder, name) = self.storage.challenges(&self.acme.domain);
         self.others.look(&folder, &name, &self.acme.answers);
         if let Some(kept) = &*self.kept.load() {
-            kept.look();
+            if kept.look() {
+                self.is_well();
+            }
             return;
         }
         let path = self.storage.certificate(&self.acme.domain);
@@ -175,7 +177,10 @@ impl Managed {
             return;
         }
         match Watched::<Pair>::new([path.clone(), path], self.target) {
-            Ok(kept) => self.kept.store(Some(kept)),
+            Ok(kept) => {
+                self.kept.store(Some(kept));
+                self.is_well();
+            }
             // It is written over by the next one that is obtained; until then it is said once.
             Err(error) => {
                 if !self.broken.swap(true, Ordering::Relaxed) {
@@ -183,6 +188,12 @@ impl Managed {
                 }
             }
         }
+    }
+
+    /// Forgets what failed: there is another certificate, whoever has obtained it.
+    fn is_well(&self) {
+        *self.state() = State::default();
+        self.broken.store(false, Ordering::Relaxed);
     }
 
     /// Sees to it that there is a certificate, and another one before its end, until `stop` says so. An order that is under
@@ -254,8 +265,7 @@ impl Managed {
                 self.state().next = Some(Instant::now() + BUSY);
             }
             Ok(true) => {
-                *self.state() = State::default();
-                self.broken.store(false, Ordering::Relaxed);
+                self.is_well();
                 self.issued.fetch_add(1, Ordering::Relaxed);
                 let until = self.now().map_or(0, |pair| pair.facts.not_after);
                 let what = match before {
@@ -310,6 +320,8 @@ impl Managed {
 
     /// Obtains a certificate and keeps it; false if somebody else is at it or has done it.
     async fn obtain(self: &Arc<Self>) -> Result<bool, Failure> {
+        // Before the lock: what others write while it is waited for is news.
+        let before = self.now().map(|pair| pair.facts.not_after);
         let storage = self.storage.clone();
         let lock = blocking(move || storage.lock()).await?;
         let Some(_lock) = lock else { return Ok(false) };
@@ -317,7 +329,6 @@ impl Managed {
             self.write_down().await?;
             return Ok(true);
         }
-        let before = self.now().map(|pair| pair.facts.not_after);
         // Somebody else may just have written it.
         self.look_beside().await?;
         if self.now().is_some_and(|pair| Some(pair.facts.not_after) != before) {
