@@ -84,29 +84,34 @@ fn differ(old: (&Zone, &[Set]), new: (&Zone, &[Set]), owner: &[u8], delta: &mut 
         };
         let one = before.next_if(|_| side.is_le());
         let other = after.next_if(|_| side.is_ge());
-        let data = |zone: &'_ Zone, set: Option<&Set>| -> Vec<Box<[u8]>> {
-            set.map(|set| zone.data_of(set).map(Box::from).collect()).unwrap_or_default()
-        };
         let (gone, come) = (data(old.0, one), data(new.0, other));
         let same_ttl = one.map(|set| set.ttl) == other.map(|set| set.ttl);
+        if same_ttl && gone == come {
+            continue;
+        }
         note(one, &gone, &come, same_ttl, owner, &mut delta.removed);
         note(other, &come, &gone, same_ttl, owner, &mut delta.added);
     }
 }
 
+/// The data of a set's records.
+fn data<'z>(zone: &'z Zone, set: Option<&Set>) -> Vec<&'z [u8]> {
+    set.map(|set| zone.data_of(set).collect()).unwrap_or_default()
+}
+
 /// Notes the records of a set that are not among `others`, or all if the time to live has changed.
 fn note(
     set: Option<&Set>,
-    own: &[Box<[u8]>],
-    others: &[Box<[u8]>],
+    own: &[&[u8]],
+    others: &[&[u8]],
     same_ttl: bool,
     owner: &[u8],
     into: &mut Answer,
 ) {
     let Some(set) = set.filter(|set| set.rtype != wire::rtype::SOA) else { return };
-    let others: HashSet<&[u8]> = others.iter().map(|data| &**data).collect();
+    let others: HashSet<&[u8]> = others.iter().copied().collect();
     for data in own {
-        if !same_ttl || !others.contains(&**data) {
+        if !same_ttl || !others.contains(data) {
             into.push(Section::Answer, owner, set.rtype, set.ttl, data);
         }
     }

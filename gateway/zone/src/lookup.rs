@@ -9,6 +9,8 @@ use crate::zone::{APEX, NONE, Node, Set, Zone};
 const MAX_ALIASES: usize = 16;
 /// Of how many targets of an answer the addresses are added.
 const MAX_TARGETS: usize = 128;
+/// The proofs of an answer: one for each wildcard on the way, and two for a name that is not there.
+const MAX_PROOFS: usize = MAX_ALIASES + 3;
 
 /// How a look-up ended. What is said of records, response code and AA stands in the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub(crate) struct Run<'z, 'a> {
     aliased: bool,
     wildcard: Option<u32>,
     /// The proofs written, each once.
-    pub(crate) proofs: [u32; 4],
+    pub(crate) proofs: [u32; MAX_PROOFS],
 }
 
 /// What a name leads to.
@@ -76,7 +78,7 @@ impl Zone {
             dnssec,
             aliased: false,
             wildcard: None,
-            proofs: [NONE; 4],
+            proofs: [NONE; MAX_PROOFS],
         };
         let (found, alias) = run.all(name);
         Finding { found, alias, wildcard: run.wildcard }
@@ -322,14 +324,10 @@ impl Run<'_, '_> {
             rtype::SRV => 6,
             _ => return,
         };
+        // The nodes whose addresses are there: a name may come more than once.
+        let mut written = [NONE; MAX_TARGETS];
         for (index, data) in zone.data_of(set).take(MAX_TARGETS).enumerate() {
-            let target = |data: &[u8]| Name::read(data.get(before..)?).map(|(name, _)| name);
-            let Some(mut name) = target(data) else { continue };
-            let known =
-                zone.data_of(set).take(index).any(|data| target(data).as_ref() == Some(&name));
-            if known {
-                continue;
-            }
+            let Some((mut name, _)) = data.get(before..).and_then(Name::read) else { continue };
             // The owner itself, unless the record only leads elsewhere (RFC 9460 §2.5).
             if name.is_root() && before == 2 && set.rtype != rtype::MX && !data.starts_with(&[0, 0])
             {
@@ -338,6 +336,12 @@ impl Run<'_, '_> {
             let Some(number) = name.below(&zone.apex).and_then(|labels| zone.find(labels)) else {
                 continue;
             };
+            if written.iter().take(index).any(|known| *known == number) {
+                continue;
+            }
+            if let Some(slot) = written.get_mut(index) {
+                *slot = number;
+            }
             // Addresses below a cut are not this zone's, but for those of its own servers.
             let covered = zone.node(number).is_none_or(|node| node.cover != NONE);
             if !covered || set.rtype == rtype::NS {

@@ -344,15 +344,10 @@ a.ent 60 A 198.51.100.2
         (" SOA", format!("Records aa | {SOA} | {NS}")),
         (" NS", format!("Records aa | {NS}")),
         (" DS", format!("NoData aa |  | {SOA}")),
-        (" ANY", "Records aa | o. 3600 SOA soa".to_owned()),
+        (" ANY", format!("Records aa | {NS}")),
         ("host1. ANY", "Records aa | host1.o. 60 A 198.51.100.1".to_owned()),
     ] {
-        let got = ask(&zone, question);
-        if question == " ANY" {
-            assert!(got.starts_with("Records aa | o. 3600"), "{got}");
-        } else {
-            assert_eq!(got, want, "{question}");
-        }
+        assert_eq!(ask(&zone, question), want, "{question}");
     }
     let mut answer = Answer::default();
     let finding = zone.look_up(&name("a.b.example.org"), rtype::TXT, false, &mut answer);
@@ -448,7 +443,7 @@ alias 60 HTTPS 0 .",
         assert_eq!(ask(&zone, question).rsplit(" | ").next(), Some(want), "{question}");
     }
     assert_eq!(ask(&zone, "alias. HTTPS").matches(" | ").count(), 2);
-    // Only the names that signatures cover in lower case are made so.
+    // Names in SRV records stay as written.
     assert!(ask(&zone, "srv. SRV").contains("04486f7374"));
 }
 
@@ -523,8 +518,7 @@ fn a_signed_zone_proves_what_it_says() {
         ("ns1. RRSIG do", format!("Records aa | ns1.o. 60 RRSIG NSEC; ns1.o. 60 RRSIG A | {ns}")),
         ("cn. NSEC", "Records aa | cn.o. 60 NSEC dn.o. | o. 60 NS ns1.o.".to_owned()),
     ] {
-        let want = want.replace(" 60 NSEC", " 3600 NSEC");
-        assert_eq!(ask(&zone, question).replace(" 60 NSEC", " 3600 NSEC"), want, "{question}");
+        assert_eq!(ask(&zone, question), want, "{question}");
     }
 }
 

@@ -98,7 +98,8 @@ impl Source {
             let age = stamp.modified.and_then(|time| now.duration_since(time).ok());
             age.is_some_and(|age| age > FRESH)
         };
-        seen.settled = !stamps.is_empty() && stamps.iter().all(old);
+        // What is broken may be mended elsewhere: by a file that was missing.
+        seen.settled = loaded.is_ok() && !stamps.is_empty() && stamps.iter().all(old);
         let always = always && seen.stamps != stamps;
         seen.stamps = stamps;
         self.broken.set(if loaded.is_ok() { 0.0 } else { 1.0 });

@@ -39,7 +39,11 @@ fn fixed(text: &str, decimals: usize) -> Option<i64> {
         None => (1, text),
     };
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    if part.len() > decimals || whole.len() > 9 || !part.bytes().all(|b| b.is_ascii_digit()) {
+    if whole.is_empty()
+        || part.len() > decimals
+        || whole.len() > 9
+        || !part.bytes().all(|b| b.is_ascii_digit())
+    {
         return None;
     }
     let scaled = format!("{whole}{part:0<decimals$}");

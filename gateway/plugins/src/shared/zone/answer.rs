@@ -1,7 +1,7 @@
 //! Answers from a zone, and from whoever knows the names outside that its names lead to.
 
 use engine::{Carry, End, Exchange, Fault, Step};
-use wire::{Edns, Section, rcode, rtype};
+use wire::{Section, rcode, rtype};
 use zone::{Found, Zone};
 
 use super::Served;
@@ -11,7 +11,7 @@ use crate::shared::fall::Fall;
 pub const NO_TRANSFER: Fault =
     Fault { rcode: rcode::REFUSED, ede: Some(18), why: "zone transfers are not offered here" };
 /// The zone is not there yet (RFC 8914 §4.15).
-const NOT_LOADED: Fault =
+pub(super) const NOT_LOADED: Fault =
     Fault { rcode: rcode::SERVFAIL, ede: Some(14), why: "the zone is not loaded" };
 /// The zone could not be renewed for too long (RFC 8914 §4.25).
 const EXPIRED: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(24), why: "the zone has expired" };
@@ -29,7 +29,7 @@ pub fn answer(served: &Served, fall: &Fall, x: &mut Exchange, carry: Carry) -> S
         return Step::Fail(if served.is_expired() { EXPIRED } else { NOT_LOADED });
     };
     let Some(version) = &*now else { return Step::Fail(NOT_LOADED) };
-    let dnssec = wants_dnssec(&request.edns);
+    let dnssec = request.edns.dnssec_ok();
     let finding = version.zone.look_up(&request.name, request.rtype, dnssec, answer);
     match finding.found {
         Found::NoName | Found::Hollow
@@ -59,11 +59,6 @@ pub fn answer(served: &Served, fall: &Fall, x: &mut Exchange, carry: Carry) -> S
     }
 }
 
-/// Whether signatures are asked for (RFC 3225).
-fn wants_dnssec(edns: &Edns) -> bool {
-    edns.present && edns.flags & Edns::DO != 0
-}
-
 /// Completes an answer with what was found for a name outside of `zone`. The response code is that of the last name (RFC 6604 §2.1).
 pub fn asked(zone: Option<&Zone>, x: &mut Exchange) -> Step {
     let (request, target, end) = x.sub();
@@ -82,7 +77,7 @@ pub fn asked(zone: Option<&Zone>, x: &mut Exchange) -> Step {
         x.answer_mut().rcode = code;
         return Step::Done;
     }
-    let dnssec = wants_dnssec(&request.edns);
+    let dnssec = request.edns.dnssec_ok();
     let has = |section, kind| target.section(section).any(|rr| rr.rtype == kind);
     let positive = code == rcode::NOERROR && has(Section::Answer, request.rtype);
     let (soa, servers) = (has(Section::Authority, rtype::SOA), has(Section::Authority, rtype::NS));

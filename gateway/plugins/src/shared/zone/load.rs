@@ -6,7 +6,8 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use wire::Name;
-use zone::Zone;
+/// A zone from a file, with what was passed over.
+pub use zone::reader::Read as Loaded;
 use zone::reader::{self, BadZone, Files};
 
 use crate::shared::file::{self, Stamp};
@@ -29,17 +30,6 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// A zone from a file.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The zone.
-    pub zone: Zone,
-    /// What was passed over, with its place; the first few.
-    pub notes: Vec<BadZone>,
-    /// How much was passed over.
-    pub passed_over: usize,
-}
-
 /// Reads the zone `origin` from the file at `path`; adds all files that it is made of to `stamps`, as they were when they were opened.
 ///
 /// # Errors
@@ -56,8 +46,7 @@ pub fn load(
     let name = path.to_string_lossy();
     let read = reader::read(BufReader::new(opened), &name, origin, &disk);
     stamps.append(&mut disk.0.into_inner());
-    let reader::Read { zone, notes, passed_over } = read.map_err(Trouble::Parse)?;
-    Ok(Loaded { zone, notes, passed_over })
+    read.map_err(Trouble::Parse)
 }
 
 /// Opens included files, relative to the one that includes them, and remembers them.

@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use engine::{Fault, Stream};
-use wire::{Answer, Name, Section, rcode, rtype};
+use wire::{Answer, Name, Section, rtype};
 use zone::Cursor;
 
+use super::answer::NOT_LOADED;
 use super::served::{Served, Version};
 use crate::shared::transfer::{FIXED, PAGE, Pages};
-
-/// The zone cannot be copied now (RFC 8914 §4.15).
-const NOT_LOADED: Fault =
-    Fault { rcode: rcode::SERVFAIL, ede: Some(14), why: "the zone is not loaded" };
 
 impl Served {
     /// The zone from SOA to SOA; for a client that has `serial` what has changed since, if that is known; the SOA record alone if
