@@ -1,6 +1,6 @@
 //! Accepting connections: limits, PROXY headers and TLS handshakes, the same for all transports on TCP.
 
-use std::future::{Future, ready};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -17,7 +17,7 @@ use crate::desk::{Desk, Plan};
 use crate::inlet::Inlet;
 use crate::limits::{Count, Room, Taken};
 use crate::outlet::Outlet;
-use crate::seats::Seat;
+use crate::seats::{Leave, Seat};
 use crate::{grpc, handshake, https, proxy, tcp};
 
 /// How long the log is spared after it was told that connections cannot be accepted.
@@ -98,10 +98,7 @@ pub(crate) async fn run(desk: Arc<Desk>, listener: TcpListener, mut stop: Stop) 
 
 /// Waits until a connection may be served. Those behind it wait in the kernel's queue, as CoreDNS has it.
 async fn turn(desk: &Desk) -> Taken {
-    match desk.peek().served(desk.key.transport) {
-        Some(most) => Count::one_of(&desk.here, most).await,
-        None => Count::one(&desk.here),
-    }
+    Count::one_of(&desk.here, || desk.peek().served(desk.key.transport)).await
 }
 
 /// Sees one connection through.
@@ -160,7 +157,7 @@ struct Met {
     session: Option<Arc<Session>>,
 }
 
-/// Reads the PROXY header and makes the handshake, where there is to be one; none if the client may not stay.
+/// Reads the PROXY header and makes the handshake, where there is to be one; none if the client may not stay, or wants no more.
 async fn meet(
     desk: &Desk,
     plan: &Plan,
@@ -178,17 +175,18 @@ async fn meet(
         }
     }
     let mut inlet = Inlet::new(stream, ahead);
-    let tls = plan.tls.clone().filter(|_| desk.key.transport != Transport::Udp);
-    let Some(config) = tls else {
+    let Some(config) = plan.tls.clone() else {
         inlet.open();
         return Ok(Some(Met { line: Line::Clear(inlet), ends, session: None }));
     };
     let limit = plan.spec.limits.handshake();
     let mut stream = handshake::shake(config, inlet, limit, &desk.limits.closed).await?;
+    // A certificate authority only wanted to see the certificate (RFC 8737 §3), and is nobody that can be known.
+    if stream.get_ref().1.alpn_protocol() == Some(certs::ACME_ALPN) {
+        return Ok(None);
+    }
     let session = Arc::new(handshake::facts(stream.get_ref().1));
-    // A certificate authority that wants to see the certificate is nobody that can be known.
-    let is_check = stream.get_ref().1.alpn_protocol() == Some(b"acme-tls/1");
-    if !is_check && !desk.admit(room.seat(), &session) {
+    if !desk.admit(room.seat(), &session) {
         desk.limits.closed.revoked.increment(1);
         timeout(plan.timeouts.write, stream.shutdown()).await??;
         return Ok(None);
@@ -205,10 +203,6 @@ fn serve<'a, S>(
 where
     S: Outlet + 'static,
 {
-    // A certificate authority only wanted to see the certificate (RFC 8737 §3).
-    if accepted.alpn.as_deref() == Some(b"acme-tls/1") {
-        return Box::pin(ready(Ok(())));
-    }
     let seat = Arc::clone(&accepted.seat);
     match desk.key.transport {
         Transport::Https => {
@@ -222,7 +216,7 @@ where
 }
 
 /// Serves a connection whose transport has no other end than a drained one: it drains when its listener does, and when it
-/// alone is told to end.
+/// alone is told to end; one that may stay no longer ends at once.
 async fn until_told<F>(
     desk: &Desk,
     seat: Arc<Seat>,
@@ -237,7 +231,12 @@ where
     tokio::select! {
         served = &mut served => return served,
         () = stop.reached(Stage::Draining) => {}
-        why = seat.told() => desk.limits.closed.count(why),
+        why = seat.told() => {
+            desk.limits.closed.count(why);
+            if why == Leave::Revoked {
+                return Ok(());
+            }
+        }
     }
     own.reach(Stage::Draining);
     served.await

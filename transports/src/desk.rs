@@ -91,7 +91,7 @@ impl Desk {
         spec: ListenSpec,
         certs: Option<&Arc<ServerTls>>,
     ) -> Arc<Self> {
-        let tls = certs.map(|certs| configure(certs, key.transport, &spec, gate(&gateway, id)));
+        let tls = configure(certs, key.transport, &spec, gate(&gateway, id));
         let plan = Plan::new(spec, tls, None);
         Arc::new(Self {
             gateway,
@@ -121,8 +121,7 @@ impl Desk {
         let tls = if same {
             old.tls.clone()
         } else {
-            let gate = || gate(&self.gateway, self.id);
-            certs.map(|certs| configure(certs, self.key.transport, &spec, gate()))
+            configure(certs, self.key.transport, &spec, gate(&self.gateway, self.id))
         };
         self.plan.store(Arc::new(Plan::new(spec, tls, Some(&old))));
     }
@@ -205,7 +204,7 @@ impl Desk {
 
 /// Who finds out who asks at a listener.
 fn door(gateway: &Gateway, id: ListenerId) -> Option<Arc<dyn Door>> {
-    gateway.live().group(id)?.door.clone()
+    gateway.peek().group(id)?.door.clone()
 }
 
 /// What ends handshakes for names that nobody has.
@@ -227,19 +226,20 @@ pub(crate) fn certs(tls: &[Tls]) -> Result<Option<Arc<ServerTls>>, certs::Error>
     }
 }
 
-/// TLS for a transport, with its protocols (RFC 7301).
+/// TLS for a transport, with its protocols (RFC 7301); none for clear text.
 fn configure(
-    certs: &Arc<ServerTls>,
+    certs: Option<&Arc<ServerTls>>,
     transport: Transport,
     spec: &ListenSpec,
     gate: Gate,
-) -> Arc<rustls::ServerConfig> {
-    let gate = Some(gate);
-    match transport {
+) -> Option<Arc<rustls::ServerConfig>> {
+    let (certs, gate) = (certs?, Some(gate));
+    Some(match transport {
+        Transport::Udp | Transport::Tcp => return None,
         Transport::Quic => certs.quic(&[b"doq"], gate, spec.quic.early_data),
         Transport::Https3 => certs.quic(&[b"h3"], gate, false),
         Transport::Https => certs.stream(&[b"h2", b"http/1.1"], gate),
         Transport::Grpc => certs.stream(&[b"h2"], gate),
-        Transport::Udp | Transport::Tcp | Transport::Tls => certs.stream(&[b"dot"], gate),
-    }
+        Transport::Tls => certs.stream(&[b"dot"], gate),
+    })
 }

@@ -78,10 +78,12 @@ impl Inbox {
         (rest.len() >= len).then_some(len)
     }
 
-    /// Gives back what is not needed: all memory if nothing is left, all but that of the rest otherwise.
+    /// Gives back what is not needed: all memory if nothing is left, all but that of the rest otherwise. Messages that wait for
+    /// their turn are not moved for each of them: half of the memory may be of those before.
     pub(crate) fn rest(&mut self) {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        if rest.len() < self.bytes.len() || self.bytes.capacity() > 2 * rest.len() {
+        let is_read = self.at > 0 && !self.has_message();
+        if is_read || self.bytes.capacity() > 2 * rest.len() {
             let rest = if rest.is_empty() { Vec::new() } else { rest.to_vec() };
             pool::give_buffer(std::mem::replace(&mut self.bytes, rest));
             self.at = 0;

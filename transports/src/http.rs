@@ -191,14 +191,15 @@ impl Web {
         let http = x.query.http.get_or_insert_default();
         http.clear();
         let path = request.uri().path();
-        let found = spec.paths().find_map(|base| {
-            let rest = path.strip_prefix(base)?;
-            match rest.strip_prefix('/') {
-                Some(secret) if !secret.is_empty() && door.is_some() => Some((base, secret)),
-                _ => rest.is_empty().then_some((base, "")),
-            }
-        });
-        let Some((base, secret)) = found else { return false };
+        // A path that is stated is no other one with a secret.
+        let exact = spec.paths().find(|base| *base == path).map(|base| (base, ""));
+        let secret = |base| {
+            let secret = path.strip_prefix(base)?.strip_prefix('/')?;
+            (!secret.is_empty() && door.is_some()).then_some((base, secret))
+        };
+        let Some((base, secret)) = exact.or_else(|| spec.paths().find_map(secret)) else {
+            return false;
+        };
         http.method = method(request.method());
         http.path.push_str(base);
         http.secret.push_str(secret);
@@ -462,7 +463,7 @@ fn alt_svc(live: &Live, desk: &Desk) -> Option<HeaderValue> {
 }
 
 /// The statuses of responses.
-const STATUSES: [StatusCode; 12] = [
+const STATUSES: [StatusCode; 11] = [
     StatusCode::OK,
     StatusCode::NO_CONTENT,
     StatusCode::BAD_REQUEST,
@@ -474,7 +475,6 @@ const STATUSES: [StatusCode; 12] = [
     StatusCode::UNSUPPORTED_MEDIA_TYPE,
     StatusCode::TOO_MANY_REQUESTS,
     StatusCode::INTERNAL_SERVER_ERROR,
-    StatusCode::SERVICE_UNAVAILABLE,
 ];
 
 /// Counts the responses of a connection's listener by their status.

@@ -50,14 +50,8 @@ where
 {
     let watch = Watch::new();
     let stream = Guarded::new(stream, Heads::new(Arc::clone(&watch)), Arc::clone(&watch), ahead);
-    let talk = Talk {
-        desk,
-        web,
-        timeouts,
-        busy: AtomicBool::new(false),
-        asked: AtomicBool::new(false),
-        is_new: AtomicBool::new(true),
-    };
+    let talk =
+        Talk { desk, web, timeouts, busy: AtomicBool::new(false), stirred: AtomicBool::new(false) };
     let mut builder = http1::Builder::new();
     // Time is ours to keep, which knows a head that is under way from one that is awaited.
     builder.max_buf_size(HEAD).max_header_size(HEAD).header_read_timeout(None);
@@ -67,35 +61,48 @@ where
     let mut connection = pin!(connection);
     let mut draining = pin!(stop.reached(Stage::Draining));
     let mut drained = false;
-    let mut last = Instant::now();
+    // When the last request came, or was answered, and for how long the next one is waited for.
+    let (mut last, mut patience) = (Instant::now(), timeouts.read);
+    // Until when the connection may take to close, once that has begun.
+    let mut closing: Option<Instant> = None;
     let mut alarm = pin!(sleep(timeouts.read));
     std::future::poll_fn(|cx| {
-        if !drained && draining.as_mut().poll(cx).is_ready() {
-            drained = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        if let Poll::Ready(result) = connection.as_mut().poll(cx) {
-            return Poll::Ready(result.map_err(io::Error::other));
-        }
-        let now = Instant::now();
-        if talk.asked.swap(false, Ordering::Relaxed) || talk.busy.load(Ordering::Relaxed) {
-            last = now;
-            seat.idle(now);
-        }
-        if talk.busy.load(Ordering::Relaxed) {
-            seat.serve();
-        }
         loop {
-            let idle =
-                if talk.is_new.load(Ordering::Relaxed) { timeouts.read } else { timeouts.idle };
-            let waits = watch.head_since().map_or(last + idle, |since| since + timeouts.read);
+            if !drained && draining.as_mut().poll(cx).is_ready() {
+                drained = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+                return Poll::Ready(result.map_err(io::Error::other));
+            }
+            let (now, is_busy) = (Instant::now(), talk.busy.load(Ordering::Relaxed));
+            if talk.stirred.swap(false, Ordering::Relaxed) || is_busy {
+                (last, patience) = (now, timeouts.idle);
+                seat.idle(now);
+            }
+            if is_busy {
+                seat.serve();
+            }
+            // The head behind a request is not read on before that is answered.
+            let head = watch.head_since().map(|since| since.max(last) + timeouts.read);
+            let waits = closing.or(head).unwrap_or(last + patience);
             let blocked = watch.blocked_since().map(|since| since + timeouts.write);
             let due = blocked.map_or(waits, |blocked| blocked.min(waits));
             if due <= now {
-                let closed = &desk.limits.closed;
-                let why = if blocked == Some(due) { &closed.write } else { &closed.idle };
-                why.increment(1);
-                return Poll::Ready(Ok(()));
+                let (closed, is_blocked) = (&desk.limits.closed, blocked == Some(due));
+                if is_blocked {
+                    closed.write.increment(1);
+                } else if closing.is_none() {
+                    closed.idle.increment(1);
+                }
+                // Who is in the middle of a head, or does not read, cannot be told anything.
+                if is_blocked || closing.is_some() || head.is_some() {
+                    return Poll::Ready(Ok(()));
+                }
+                // TLS says that nothing follows (RFC 8446 §6.1).
+                connection.as_mut().graceful_shutdown();
+                closing = Some(now + timeouts.write);
+                continue;
             }
             let due = tokio::time::Instant::from_std(due);
             if alarm.deadline() > due || alarm.is_elapsed() {
@@ -116,10 +123,8 @@ struct Talk<'a> {
     timeouts: Timeouts,
     /// Whether a request is being answered.
     busy: AtomicBool,
-    /// Whether there was one since this was last looked at.
-    asked: AtomicBool,
-    /// Whether there was none yet.
-    is_new: AtomicBool,
+    /// Whether one came, or was answered, since this was last looked at.
+    stirred: AtomicBool,
 }
 
 impl Talk<'_> {
@@ -129,8 +134,7 @@ impl Talk<'_> {
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, Infallible> {
         self.busy.store(true, Ordering::Relaxed);
-        self.asked.store(true, Ordering::Relaxed);
-        self.is_new.store(false, Ordering::Relaxed);
+        self.stirred.store(true, Ordering::Relaxed);
         let mut x = self.web.exchange(self.desk);
         let reply = match self.web.ask(self.desk, &request, &mut x) {
             Ask::Nothing(reply) => left(reply, !request.body().is_end_stream()),
@@ -148,6 +152,7 @@ impl Talk<'_> {
         };
         pool::give_exchange(x);
         self.busy.store(false, Ordering::Relaxed);
+        self.stirred.store(true, Ordering::Relaxed);
         Ok(reply.response.map(|()| Full::new(reply.body)))
     }
 

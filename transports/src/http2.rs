@@ -158,7 +158,7 @@ where
         last: Instant::now(),
         patience: terms.read,
         closing: None,
-        ended: None,
+        ended: false,
     };
     let mut draining = pin!(stop.reached(Stage::Draining));
     let mut drained = false;
@@ -207,8 +207,8 @@ struct Talk<'a, S, V: Service> {
     patience: Duration,
     /// Until when the connection may take to close, once that has begun.
     closing: Option<Instant>,
-    /// Why it was ended.
-    ended: Option<&'static str>,
+    /// Whether it was ended.
+    ended: bool,
 }
 
 impl<S, V> Talk<'_, S, V>
@@ -233,7 +233,7 @@ where
                 }
                 Poll::Pending if self.watch.is_held() => self.watch.hold(false),
                 Poll::Pending => {
-                    if self.watch.is_stopped() && self.ended.is_none() {
+                    if self.watch.is_stopped() && !self.ended {
                         self.end("flood", Reason::ENHANCE_YOUR_CALM);
                         continue;
                     }
@@ -245,7 +245,7 @@ where
                 }
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Ready(Some(Err(error))) => {
-                    if self.ended.is_none()
+                    if !self.ended
                         && error.is_library()
                         && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
                     {
@@ -399,7 +399,7 @@ where
     /// Ends the connection, and tells the client why.
     fn end(&mut self, why: &'static str, reason: Reason) {
         count(why);
-        self.ended = Some(why);
+        self.ended = true;
         self.under_way.clear();
         self.connection.abrupt_shutdown(reason);
         self.closing = Some(Instant::now() + self.terms.write);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use engine::{Served, Stage, Stop, Timeouts, Transport};
+use engine::{Served, Stage, Stop, Timeouts};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use h3::error::{Code, StreamError};
@@ -23,7 +23,6 @@ use crate::http2::HEADERS;
 use crate::limits::Room;
 use crate::pool;
 use crate::seats::Leave;
-use crate::tcp::About;
 use bridge::{Both, Line, Shared, Stopped};
 
 /// How many requests a client may cancel, or get wrong, beyond those that it lets us answer.
@@ -49,9 +48,7 @@ type Stream = RequestStream<Both, Bytes>;
 pub(crate) async fn serve(guest: Guest) {
     let Guest { house, terms, connection, session, room, mut stop, .. } = guest;
     let (peer, local) = (House::peer(&connection), house.asked(&connection));
-    let session = Some(session);
-    let web = Web::new(&house.desk, (peer, local), session.clone());
-    let about = About { transport: Transport::Https3, peer, local, session };
+    let web = Web::new(&house.desk, (peer, local), Some(session));
     let times = terms.plan.timeouts;
     let line = Line::new(connection.clone(), Arc::clone(&house.large));
     let shared = Arc::clone(line.shared());
@@ -63,7 +60,7 @@ pub(crate) async fn serve(guest: Guest) {
         Ok(Err(error)) => return log::debug!("{}: {error}", house.desk.key),
         Err(_) => return connection.close(number(Code::H3_STREAM_CREATION_ERROR), b""),
     };
-    let table = Arc::new(Table { house, web, about, times });
+    let table = Arc::new(Table { house, web, times });
     let mut talk = Talk {
         table,
         terms,
@@ -81,7 +78,6 @@ pub(crate) async fn serve(guest: Guest) {
 struct Table {
     house: Arc<House>,
     web: Web,
-    about: About,
     times: Timeouts,
 }
 
@@ -243,9 +239,12 @@ async fn answer(
         stream.stop_stream(Code::H3_MESSAGE_ERROR);
         return Came::Wrong;
     }
-    let mut x = pool::exchange(desk, &table.about);
+    let mut x = web.exchange(desk);
     let form = match web.ask(desk, &request, &mut x) {
-        Ask::Nothing(reply) => return send(&mut stream, reply, table.times.write).await,
+        Ask::Nothing(reply) => {
+            pool::give_exchange(x);
+            return send(&mut stream, reply, table.times.write).await;
+        }
         Ask::Query(form) => {
             // The end of the request comes with its head; whatever else there is is not needed.
             drop(stream.recv_data().now_or_never());

@@ -89,13 +89,13 @@ impl Count {
         Taken(Arc::clone(this))
     }
 
-    /// One more, as soon as fewer than `most` are open.
-    pub(crate) async fn one_of(this: &Arc<Self>, most: usize) -> Taken {
+    /// One more, as soon as fewer than `most` says are open; at once if it says nothing.
+    pub(crate) async fn one_of(this: &Arc<Self>, most: impl Fn() -> Option<usize>) -> Taken {
         loop {
             let mut ended = pin!(this.ended.notified());
             // From here on no end is missed.
             ended.as_mut().enable();
-            if take(&this.open, most) {
+            if take(&this.open, most().unwrap_or(usize::MAX)) {
                 return Taken(Arc::clone(this));
             }
             ended.await;
@@ -325,16 +325,14 @@ impl Limits {
         }
     }
 
-    /// Tells one connection in a hundred to make room, at most once in 10 ms; whether any did.
+    /// Tells one connection in a hundred to make room, at most once in 10 ms where there are many to look through; whether any
+    /// did.
     fn relieve(&self, greeting: bool) -> bool {
-        let (now, last) = (clock(Instant::now()), self.relieved.load(Ordering::Relaxed));
-        let due = now >= last + 10 || last == 0;
-        let mine =
-            self.relieved.compare_exchange(last, now.max(1), Ordering::AcqRel, Ordering::Relaxed);
-        if !due || mine.is_err() {
+        let of = if greeting { self.bounds.handshakes } else { self.bounds.connections };
+        let pause = u64::try_from(of / 1000).map_or(10, |pause| pause.min(10));
+        if !is_due(&self.relieved, pause) {
             return false;
         }
-        let of = if greeting { self.bounds.handshakes } else { self.bounds.connections };
         let dismiss = |seat: &Seat| {
             self.open.fetch_sub(1, Ordering::Relaxed);
             self.begun(seat);
@@ -345,13 +343,7 @@ impl Limits {
     /// Counts a datagram whose PROXY header is wrong, and says so, once in ten seconds.
     pub(crate) fn bad_header(&self, from: SocketAddr, why: &str) {
         self.bad_headers.increment(1);
-        let (now, last) = (clock(Instant::now()), self.told.load(Ordering::Relaxed));
-        if (last == 0 || now >= last + 10_000)
-            && self
-                .told
-                .compare_exchange(last, now.max(1), Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        {
+        if is_due(&self.told, 10_000) {
             log::warn!("dropping invalid Proxy Protocol packet from {from}: {why}");
         }
     }
@@ -375,6 +367,13 @@ impl Limits {
         };
         counter.increment(1);
     }
+}
+
+/// Whether `pause` milliseconds have passed since this was last so, for one of those who ask.
+fn is_due(last: &AtomicU64, pause: u64) -> bool {
+    let (now, then) = (clock(Instant::now()).max(1), last.load(Ordering::Relaxed));
+    (then == 0 || now >= then + pause)
+        && last.compare_exchange(then, now, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// Adds one unless there are `most`.
@@ -422,9 +421,9 @@ impl Room {
         renamed.is_ok()
     }
 
-    /// Notes that the connection has begun: PROXY header and handshake are done.
+    /// Notes that the connection has begun: PROXY header and handshake are done, and it waits for its client.
     pub(crate) fn greeted(&self) {
-        self.seat.serve();
+        self.seat.idle(Instant::now());
         self.limits.begun(&self.seat);
     }
 }

@@ -57,6 +57,8 @@ pub(crate) fn exchange(desk: &Desk, about: &About) -> Box<Exchange> {
     x.query.local = about.local;
     x.query.peer = about.peer;
     x.query.session.clone_from(&about.session);
+    // TCP and TLS say it with each query.
+    x.query.keepalive = None;
     x
 }
 

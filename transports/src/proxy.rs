@@ -104,7 +104,7 @@ pub(crate) async fn stream(
     }
 }
 
-/// Takes the header off a datagram of `peer`, as `from` and `now`; `sessions` knows the clients of those before.
+/// Takes the header off a datagram that came from `peer` at `now`; `sessions` knows the clients of those before.
 ///
 /// # Errors
 /// Why the datagram is to be dropped.

@@ -303,7 +303,7 @@ impl Talk {
             return Ok(());
         }
         let now = std::time::Instant::now();
-        if let Err(wait) = self.terms.plan.pace(self.about.peer.ip(), now) {
+        if let Err(wait) = self.house.desk.peek().pace(self.about.peer.ip(), now) {
             self.house.desk.limits.limited.delayed.increment(1);
             let wire = std::mem::take(&mut x.query.wire);
             pool::give_exchange(x);

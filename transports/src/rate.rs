@@ -22,7 +22,7 @@ struct Slot {
     until: u64,
 }
 
-/// What clients have sent of late: 65,536 of them at most, in 1.8 MB.
+/// What clients have sent of late: 65,536 of them at most, in 1.6 MB.
 #[derive(Debug)]
 pub(crate) struct Rates {
     /// The time that one query takes, in nanoseconds.

@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Exchange, Live, Served, Session, Stage, Stop, Timeouts, Transport};
+use engine::{Exchange, Live, Served, Session, Stage, Stop, Transport};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -56,8 +56,6 @@ where
     };
     let talk = Talk {
         desk,
-        timeouts: plan.timeouts,
-        max_queries: plan.spec.max_queries.unwrap_or(0),
         plan,
         about: About { peer, local, transport, session },
         seat,
@@ -135,9 +133,6 @@ type Later = Pin<Box<dyn Future<Output = (Box<Exchange>, Vec<u8>)> + Send>>;
 struct Talk<'a> {
     desk: &'a Desk,
     plan: Arc<Plan>,
-    timeouts: Timeouts,
-    /// How many queries it may bring; 0 for no limit.
-    max_queries: usize,
     about: About,
     seat: Arc<Seat>,
     inbox: Inbox,
@@ -160,12 +155,11 @@ impl Talk<'_> {
         let seat = Arc::clone(&self.seat);
         let (mut draining, mut told) = (pin!(stop.reached(Stage::Draining)), pin!(seat.told()));
         // The time counts from the last whole message, not from the last octet (RFC 7766 §6.2.3).
-        let mut deadline = tokio::time::Instant::now() + self.timeouts.read;
+        let mut deadline = tokio::time::Instant::now() + self.plan.timeouts.read;
         let mut timer = pin!(sleep_until(deadline));
         // Set while the client has to wait, for it asks too fast.
         let mut pause: Option<Pin<Box<Sleep>>> = None;
         let (mut end, mut reading) = (End::Done, true);
-        seat.idle(Instant::now());
         loop {
             if !reading && self.waiting.is_empty() && pause.is_none() {
                 return Ok(end);
@@ -188,13 +182,11 @@ impl Talk<'_> {
                         return Ok(end);
                     }
                     reading = false;
-                    self.leave(&mut pause);
+                    self.leave(stream, &mut pause);
                 }
                 () = &mut draining, if !seat.is_leaving() => {
                     reading = false;
-                    self.leave(&mut pause);
-                    // What has come already is answered, with the request to go.
-                    drop(self.inbox.fill(stream).now_or_never());
+                    self.leave(stream, &mut pause);
                 }
                 got = self.inbox.fill(stream), if reading && !full && pause.is_none() => match got {
                     Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
@@ -220,7 +212,7 @@ impl Talk<'_> {
                     }
                     // What is under way is waited for, however long it takes.
                     let late = now >= deadline;
-                    timer.as_mut().reset(if late { now + self.timeouts.idle } else { deadline });
+                    timer.as_mut().reset(if late { now + self.plan.timeouts.idle } else { deadline });
                 }
             }
             let now = Instant::now();
@@ -232,8 +224,7 @@ impl Talk<'_> {
                 if !self.taking {
                     reading = false;
                     // So many queries and no more are the client's, and not garbage.
-                    let is_done = self.max_queries > 0 && self.queries >= self.max_queries;
-                    end = if is_done { End::Done } else { End::Garbage };
+                    end = if self.has_all() { End::Done } else { End::Garbage };
                 }
             }
             if !self.out.is_empty() {
@@ -241,7 +232,7 @@ impl Talk<'_> {
             }
             self.inbox.rest();
             if told {
-                deadline = tokio::time::Instant::now() + self.timeouts.idle;
+                deadline = tokio::time::Instant::now() + self.plan.timeouts.idle;
                 if deadline < timer.deadline() {
                     timer.as_mut().reset(deadline);
                 }
@@ -254,10 +245,15 @@ impl Talk<'_> {
         }
     }
 
-    /// Has answers tell the client to go (RFC 7828 §3.4); what waits for its rate no longer comes to its turn.
-    fn leave(&mut self, pause: &mut Option<Pin<Box<Sleep>>>) {
+    /// Has answers tell the client to go (RFC 7828 §3.4), those of what has come already too; what waits for its rate no longer
+    /// comes to its turn.
+    fn leave<S>(&mut self, stream: &mut S, pause: &mut Option<Pin<Box<Sleep>>>)
+    where
+        S: Outlet,
+    {
         self.seat.leave();
         self.taking &= pause.take().is_none();
+        drop(self.inbox.fill(stream).now_or_never());
     }
 
     /// Serves the whole messages that are there. Tells whether there was any, and how long the client has to wait before the
@@ -271,10 +267,11 @@ impl Talk<'_> {
         S: Outlet,
     {
         let (mut took, mut wait) = (false, None);
-        let keepalive = if self.seat.is_leaving() { Duration::ZERO } else { self.timeouts.idle };
+        let keepalive =
+            if self.seat.is_leaving() { Duration::ZERO } else { self.plan.timeouts.idle };
         let mut spare = None;
         while self.waiting.len() < self.desk.limits.bounds.pipeline && self.inbox.has_message() {
-            if let Err(time) = self.plan.pace(self.about.peer.ip(), now) {
+            if let Err(time) = self.desk.peek().pace(self.about.peer.ip(), now) {
                 self.desk.limits.limited.delayed.increment(1);
                 wait = Some(time);
                 break;
@@ -308,13 +305,18 @@ impl Talk<'_> {
             if self.out.len() >= WRITE {
                 self.write(stream).await?;
             }
-            if self.max_queries > 0 && self.queries >= self.max_queries {
+            if self.has_all() {
                 self.taking = false;
                 break;
             }
         }
         spare.into_iter().for_each(pool::give_exchange);
         Ok((took, wait))
+    }
+
+    /// Whether it has brought all the queries that it may.
+    fn has_all(&self) -> bool {
+        self.plan.spec.max_queries.is_some_and(|most| most > 0 && self.queries >= most)
     }
 
     /// Takes the reply of an exchange that has waited.
@@ -362,7 +364,7 @@ impl Talk<'_> {
                 std::task::Poll::Pending => {
                     // This may take long, and others can use what is left over.
                     self.inbox.rest();
-                    timeout(self.timeouts.write, all).await.unwrap_or_else(|_| {
+                    timeout(self.plan.timeouts.write, all).await.unwrap_or_else(|_| {
                         self.desk.limits.closed.write.increment(1);
                         Err(io::ErrorKind::TimedOut.into())
                     })?;

@@ -197,7 +197,7 @@ impl Udp {
         let limited = &self.desk.limits.limited;
         let is_query = query.get(2).is_some_and(|flags| flags & 0x80 == 0);
         let turn = self.shared.slips.fetch_add(1, Ordering::Relaxed);
-        match cut(query).filter(|_| is_query && turn.is_multiple_of(2)) {
+        match (is_query && turn.is_multiple_of(2)).then(|| cut(query)).flatten() {
             Some(mut short) => {
                 // QR and TC, with the query's opcode, RD and CD.
                 (short[2], short[3]) = (short[2] & 0x79 | 0x82, short[3] & 0x10);

@@ -84,7 +84,7 @@ impl Heads {
             self.line.clear();
             return is_good;
         }
-        if self.state == State::Head && self.line.is_empty() && self.before == 0 {
+        if self.state == State::Head && !self.head.begun && self.line.is_empty() && octet != b'\r' {
             self.watch.note_head(true);
         }
         self.line.push(octet);

@@ -19,10 +19,11 @@ fn house(bounds: Bounds) -> (Arc<Limits>, Arc<Count>) {
     (Limits::new(bounds), Arc::default())
 }
 
-/// A connection of 198.51.100.N whose handshake is done.
+/// A connection of 198.51.100.N whose handshake is done, and which has something under way.
 fn enter((limits, here): &(Arc<Limits>, Arc<Count>), n: u8, spec: &LimitSpec) -> Option<Room> {
     let room = begin((limits, here), n, spec)?;
     room.greeted();
+    room.seat().serve();
     Some(room)
 }
 
@@ -86,6 +87,19 @@ async fn slow_02_the_longest_idle_of_whoever_has_most_makes_room() {
 }
 
 #[test]
+fn slow_02_room_is_made_however_many_press_for_it() {
+    let (house, none) = (house(FEW), LimitSpec::default());
+    let idle: Vec<_> = (1..=4).map(|n| enter(&house, n, &none).unwrap()).collect();
+    idle.iter().for_each(|room| room.seat().idle(Instant::now()));
+    let (begin, mut new) = (Instant::now(), Vec::new());
+    // Far more often than room is made.
+    while new.len() < 4 && begin.elapsed() < Duration::from_secs(5) {
+        new.extend(enter(&house, 10, &none).or_else(|| enter(&house, 11, &none)));
+    }
+    assert_eq!(new.len(), 4);
+}
+
+#[test]
 fn who_a_proxy_speaks_for_is_bounded_and_not_the_proxy() {
     let ((limits, here), none) = (house(Bounds { connections: 10, ..FEW }), LimitSpec::default());
     let enter = || {
@@ -108,10 +122,10 @@ fn who_a_proxy_speaks_for_is_bounded_and_not_the_proxy() {
 #[tokio::test]
 async fn who_waits_for_a_listener_gets_the_next_room() {
     let here = Arc::new(Count::default());
-    let first = Count::one_of(&here, 1).await;
+    let first = Count::one_of(&here, || Some(1)).await;
     let waiting = tokio::spawn({
         let here = Arc::clone(&here);
-        async move { drop(Count::one_of(&here, 1).await) }
+        async move { drop(Count::one_of(&here, || Some(1)).await) }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());

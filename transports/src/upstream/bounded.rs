@@ -1,7 +1,7 @@
 //! A bound on what a peer of HTTP/3 may send by one stream.
 //!
 //! The library keeps a frame of header fields until it has all of it, however long it is said to be. These wrap a connection's
-//! streams so that none brings more than it may: a request, a response or what belongs to the connection.
+//! streams so that none brings more than it may: a response or what belongs to the connection.
 
 use std::task::{Context, Poll};
 
@@ -14,14 +14,14 @@ use h3::quic::{
 
 /// A connection, what opens streams on it, or a stream, whose streams bring no more than `most` octets.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounded<T> {
+pub(super) struct Bounded<T> {
     inner: T,
     most: usize,
 }
 
 impl<T> Bounded<T> {
     /// Bounds each stream to `most` octets.
-    pub(crate) fn new(inner: T, most: usize) -> Self {
+    pub(super) fn new(inner: T, most: usize) -> Self {
         Self { inner, most }
     }
 }

@@ -1,7 +1,7 @@
 //! DNS over gRPC: the service `coredns.dns.DnsService` of another server, called by HTTP/2.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::conn::{Broken, is_reply, random_id};
 use super::error::Cause;
-use super::https::{Http2, bad, lost, send, shake};
+use super::https::{Http2, bad, begin, lost, read, send};
 use super::session::{Channel, Link, Made, Maker};
-use super::tcp::{self, DialTime, Life};
+use super::tcp::{DialTime, Life, Road};
 use super::tls::{Identity, Tls, bounded};
 use crate::grpc::{PACKET, PATH, PREFIX, field, wrap};
 
 /// How long a connection without a call is kept.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// How long a connection is waited for, if another server could be called meanwhile.
-const DIAL: Duration = Duration::from_secs(2);
 
 /// `NOT_FOUND`, by gRPC's numbers.
 const NOT_FOUND: u32 = 5;
@@ -104,15 +101,12 @@ impl Grpc {
         let dial = Arc::new(DialTime::new());
         let life = Life { idle: IDLE, most: None, write: IDLE };
         let tls = identity.map(|identity| identity.speaking(&[b"h2"]));
-        let channel = match (&spot, tls) {
-            (Spot::Addr(addr), Some(tls)) => {
-                let maker = Http2 { addr: *addr, source: None, tls };
-                Channel::new(maker, Arc::clone(&dial), life, 0)
+        let channel = match &spot {
+            Spot::Addr(addr) => {
+                let road = Road { addr: *addr, source: None, tls };
+                Channel::new(Http2(road), Arc::clone(&dial), life, 0)
             }
-            (Spot::Addr(addr), None) => {
-                Channel::new(Clear { addr: *addr, source: None }, Arc::clone(&dial), life, 0)
-            }
-            (Spot::Unix(path), tls) => {
+            Spot::Unix(path) => {
                 Channel::new(Local { path: path.clone(), tls }, Arc::clone(&dial), life, 0)
             }
         };
@@ -174,7 +168,7 @@ impl Grpc {
             Broken::Tls(_) => !fresh && stood,
             Broken::DialTimeout | Broken::Bad(_) | Broken::Strays => false,
         };
-        let patience = deadline.min(Instant::now() + self.dial.limit().min(DIAL));
+        let patience = deadline.min(Instant::now() + self.dial.limit());
         let (link, _) = match timeout_at(patience, seat.opened()).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(broken)) => return Err((broken.clone(), stale(&broken))),
@@ -224,15 +218,7 @@ impl Grpc {
             return Ok(failed);
         }
         let mut body = response.into_body();
-        let mut octets = Vec::new();
-        while let Some(data) = body.data().await {
-            let data = data.map_err(lost)?;
-            if octets.len() + data.len() > PREFIX + PACKET {
-                return Err(bad("the reply is longer than 65535 octets"));
-            }
-            octets.extend_from_slice(&data);
-            body.flow_control().release_capacity(data.len()).map_err(lost)?;
-        }
+        let octets = read(&mut body, PREFIX + PACKET).await?;
         let trailers = body.trailers().await.map_err(lost)?.unwrap_or_default();
         if !trailers.contains_key(&STATUS) {
             return Err(bad("the reply has no grpc-status"));
@@ -304,24 +290,6 @@ fn unwrap(body: &[u8]) -> Result<Vec<u8>, Broken> {
     found.map(<[u8]>::to_vec).ok_or_else(|| bad("the reply is no DnsPacket"))
 }
 
-/// Makes connections of HTTP/2 in clear.
-struct Clear {
-    addr: SocketAddr,
-    source: Option<IpAddr>,
-}
-
-impl Maker for Clear {
-    fn make(&self) -> BoxFuture<'_, Result<Made, Broken>> {
-        async {
-            let stream = tcp::connect(self.addr, self.source).await;
-            let stream = stream.map_err(|error| Broken::Io(Cause::from(&error)))?;
-            let local = stream.local_addr().ok();
-            shake(stream, local).await
-        }
-        .boxed()
-    }
-}
-
 /// Makes connections to a socket in the file system.
 struct Local {
     path: PathBuf,
@@ -333,10 +301,7 @@ impl Maker for Local {
         async {
             let stream = UnixStream::connect(&self.path).await;
             let stream = stream.map_err(|error| Broken::Io(Cause::from(&error)))?;
-            match &self.tls {
-                None => shake(stream, None).await,
-                Some(tls) => shake(tls.wrap(stream).await?, None).await,
-            }
+            begin(stream, self.tls.as_ref(), None).await
         }
         .boxed()
     }

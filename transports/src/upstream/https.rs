@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::conn::Broken;
 use super::session::{Link, Made, Maker};
-use super::tcp;
+use super::tcp::{self, Road};
 use super::tls::{self, Tls, bounded};
 
 /// The path that is asked, as RFC 8484 has it in its examples and everybody at home.
@@ -122,33 +122,42 @@ pub(super) fn too_long() -> Broken {
     bad("the reply is longer than 65535 octets")
 }
 
-/// Makes connections of HTTP/2 by TLS.
+/// Makes connections of HTTP/2.
 #[derive(Debug)]
-pub(super) struct Http2 {
-    pub(super) addr: SocketAddr,
-    pub(super) source: Option<IpAddr>,
-    pub(super) tls: Tls,
-}
+pub(super) struct Http2(pub(super) Road);
 
 impl Maker for Http2 {
     fn make(&self) -> BoxFuture<'_, Result<Made, Broken>> {
         async {
-            let stream = tcp::connect(self.addr, self.source).await;
+            let stream = tcp::connect(self.0.addr, self.0.source).await;
             let stream = stream.map_err(|error| Broken::Io((&error).into()))?;
             let local = stream.local_addr().ok();
-            let stream = self.tls.wrap(stream).await?;
-            // RFC 9113 §3.3: both have to agree on it in the handshake.
-            if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-                return Err(Broken::Tls("the server does not speak HTTP/2".into()));
-            }
-            shake(stream, local).await
+            begin(stream, self.0.tls.as_ref(), local).await
         }
         .boxed()
     }
 }
 
-/// Begins HTTP/2 on a connection.
-pub(super) async fn shake<S>(stream: S, local: Option<SocketAddr>) -> Result<Made, Broken>
+/// Begins HTTP/2 on a connection, by TLS if there is any.
+pub(super) async fn begin<S>(
+    stream: S,
+    tls: Option<&Tls>,
+    local: Option<SocketAddr>,
+) -> Result<Made, Broken>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some(tls) = tls else { return shake(stream, local).await };
+    let stream = tls.wrap(stream).await?;
+    // RFC 9113 §3.3: both have to agree on it in the handshake.
+    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+        return Err(Broken::Tls("the server does not speak HTTP/2".into()));
+    }
+    shake(stream, local).await
+}
+
+/// Shakes hands.
+async fn shake<S>(stream: S, local: Option<SocketAddr>) -> Result<Made, Broken>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -180,17 +189,21 @@ pub(super) async fn ask(
     let (request, body) = form.request(query);
     let response = send(link, request, body).await?;
     judge(&response)?;
-    let mut body = response.into_body();
-    let mut message = Vec::new();
+    read(&mut response.into_body(), MAX_MESSAGE).await
+}
+
+/// Reads a body, of so many octets at most.
+pub(super) async fn read(body: &mut h2::RecvStream, most: usize) -> Result<Vec<u8>, Broken> {
+    let mut octets = Vec::new();
     while let Some(data) = body.data().await {
         let data = data.map_err(lost)?;
-        if message.len() + data.len() > MAX_MESSAGE {
+        if octets.len() + data.len() > most {
             return Err(too_long());
         }
-        message.extend_from_slice(&data);
+        octets.extend_from_slice(&data);
         body.flow_control().release_capacity(data.len()).map_err(lost)?;
     }
-    Ok(message)
+    Ok(octets)
 }
 
 /// Sends a request, and waits for the head of the response.

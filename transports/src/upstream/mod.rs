@@ -5,7 +5,7 @@
 //! of its query (RFC 5452 §9.1), and what does not fit is passed over. TCP connections are kept as long as the other side
 //! lets them, and a query that a kept connection loses is sent once more by a new one (RFC 7766 §6.2.4).
 
-pub(crate) mod bounded;
+mod bounded;
 mod conn;
 mod error;
 mod figures;
@@ -348,8 +348,8 @@ impl Ready {
             Speech::Plain => Self::Plain,
             Speech::Tls(identity) => Self::Tls(identity.speaking(&[b"dot"])),
             Speech::Https(identity, verb) => {
-                let maker = Http2 { addr, source, tls: identity.speaking(&[b"h2"]) };
-                let channel = Channel::new(maker, Arc::clone(dial), life, max_idle);
+                let road = Road { addr, source, tls: Some(identity.speaking(&[b"h2"])) };
+                let channel = Channel::new(Http2(road), Arc::clone(dial), life, max_idle);
                 lane(Protocol::Https, channel, form(identity, *verb))
             }
             Speech::Https3(identity, verb) => {

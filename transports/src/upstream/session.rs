@@ -182,7 +182,7 @@ async fn run(session: Arc<Session>, maker: Arc<dyn Maker>, dial: Arc<DialTime>, 
             let inner = session.lock();
             (inner.load, inner.last, inner.retired)
         };
-        // With queries under way it is looked after again when the last of them ends.
+        // With queries under way it cannot have been idle for so long any sooner.
         let idle_end = if load > 0 { now + life.idle } else { last + life.idle };
         let end = life.most.map_or(idle_end, |most| idle_end.min(session.made + most));
         if end <= now && !retired {
@@ -249,7 +249,7 @@ impl Drop for Seat {
         let mut inner = self.session.lock();
         inner.load -= 1;
         inner.last = Instant::now();
-        let last = inner.load == 0;
+        let last = inner.load == 0 && inner.retired;
         drop(inner);
         if last {
             self.session.wake.notify_one();
