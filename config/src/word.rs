@@ -50,10 +50,7 @@ impl Word {
         Diagnostic {
             place: Some(self.place.clone()),
             span: self.text.chars().count().max(1),
-            what: what.into(),
-            help: None,
-            also: Vec::new(),
-            hides: false,
+            ..Diagnostic::new(what)
         }
     }
 }

@@ -19,14 +19,7 @@ impl Token {
     /// Makes a diagnostic at this word that does not quote it.
     pub(super) fn fault(&self, what: impl Into<String>) -> Diagnostic {
         let span = self.text.chars().count().max(1);
-        Diagnostic {
-            place: Some(self.place.clone()),
-            span,
-            what: what.into(),
-            help: None,
-            also: Vec::new(),
-            hides: false,
-        }
+        Diagnostic { place: Some(self.place.clone()), span, ..Diagnostic::new(what) }
     }
 }
 

@@ -60,6 +60,17 @@ impl fmt::Display for Network {
 }
 
 impl Network {
+    /// Reads `ADDRESS/LENGTH`, or an address alone.
+    ///
+    /// # Errors
+    ///
+    /// [`CidrError::Form`] if the text is neither.
+    pub fn or_address(text: &str) -> Result<Self, CidrError> {
+        let alone =
+            |address: IpAddr| Self { address, prefix: if address.is_ipv4() { 32 } else { 128 } };
+        text.parse().map(alone).or_else(|_| text.parse())
+    }
+
     /// Whether the address is in the network; an address of the other family never is.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address

@@ -116,7 +116,7 @@ impl Build<'_> {
             everywhere::place(&links, drafts.iter_mut().map(|draft| &mut draft.site));
         }
         let (groups, routes) = self.groups(&drafts, &mut wrong);
-        check_tls(&groups, &drafts, &mut wrong, &mut whole.warnings);
+        check_tls(&groups, &drafts, &routes, &mut wrong, &mut whole.warnings);
         whole.warnings.extend(drafts.iter().find_map(|draft| {
             layout::local_over_https(draft.keys.iter().zip(draft.words()), &draft.site.own)
         }));
@@ -273,6 +273,7 @@ impl Build<'_> {
         for (at, draft) in drafts.iter().enumerate() {
             let site = &draft.site;
             let mut routes = Vec::new();
+            let mut is_told = false;
             let addrs: Vec<Option<BindAddr>> = match &*site.listen.bind {
                 [] if site.listen.nowhere => Vec::new(),
                 [] => vec![None],
@@ -295,11 +296,16 @@ impl Build<'_> {
                     let group = &mut groups[index];
                     if found.is_none() {
                         group.door.clone_from(&site.door);
-                    } else if !same_door(group.door.as_ref(), site.door.as_ref()) {
+                    } else if !is_told && !same_door(group.door.as_ref(), site.door.as_ref()) {
+                        is_told = true;
                         wrong.extend(other_door(draft, group_key));
                     }
                     group.spec.merge(&site.listen);
-                    group.keyrings.extend(site.keyring.clone());
+                    // Once, however many keys the block has here.
+                    let keyring = site.keyring.as_ref().filter(|own| {
+                        group.keyrings.last().is_none_or(|last| !Arc::ptr_eq(last, own))
+                    });
+                    group.keyrings.extend(keyring.cloned());
                     group.selective |=
                         site.selective || site.door.is_some() || !site.views.is_empty();
                     group.classes.chaos |= site.classes.chaos;
@@ -349,7 +355,6 @@ const ABSENT: &[&str] = &[
     "dnstap",
     "erratic",
     "etcd",
-    "file",
     "geoip",
     "header",
     "k8s_external",
@@ -409,12 +414,14 @@ fn clash(
 fn check_tls(
     groups: &[Group],
     drafts: &[Draft<'_>],
+    routes: &[Vec<Route>],
     wrong: &mut Vec<Diagnostic>,
     warnings: &mut Vec<Diagnostic>,
 ) {
     for group in groups.iter().filter(|group| group.spec.tls.is_empty()) {
         let transport = group.key.transport;
-        let key = drafts.iter().find_map(|draft| {
+        let key = drafts.iter().zip(routes).find_map(|(draft, routes)| {
+            routes.iter().find(|route| route.listener == group.id)?;
             let at = draft
                 .keys
                 .iter()
@@ -426,7 +433,7 @@ fn check_tls(
             Transport::Quic | Transport::Https3 => wrong.push(
                 key.word
                     .fault(format!("{} needs a certificate, since QUIC has no clear text", group.key))
-                    .help("write `tls CERT KEY` in the block, or `tls { self_signed }` for a first try"),
+                    .help("write `tls CERT KEY` in the block; or, for a first try, the line `self_signed` between the braces of `tls`"),
             ),
             Transport::Tls | Transport::Https => warnings.push(
                 key.word

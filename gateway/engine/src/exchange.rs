@@ -334,11 +334,13 @@ impl Exchange {
     }
 
     /// Has the reply say why the query's signature is not good; none if it is, or there is none (RFC 8945 §5.2).
-    pub(crate) fn refuse_signature(&mut self) -> Option<Fault> {
-        let broken = self.seal()?.broken()?;
-        self.signs = broken != Broken::Form;
-        let rcode = if self.signs { rcode::NOTAUTH } else { rcode::FORMERR };
-        Some(Fault { rcode, ede: None, why: "the signature is not good" })
+    pub fn refuse_signature(&mut self) -> Option<Fault> {
+        self.signs = self.seal()?.broken()? != Broken::Form;
+        let (rcode, why) = match self.signs {
+            true => (rcode::NOTAUTH, "the signature is not good"),
+            false => (rcode::FORMERR, "the TSIG record cannot be read"),
+        };
+        Some(Fault { rcode, ede: None, why })
     }
 
     /// Has the reply be signed with the key of the query.

@@ -126,6 +126,11 @@ impl Gateway {
         self.live.load_full()
     }
 
+    /// The same, for a moment.
+    pub fn peek(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
     /// What outlives every configuration.
     pub fn common(&self) -> &Arc<Common> {
         &self.common

@@ -247,8 +247,8 @@ impl LimitSpec {
     }
 }
 
-/// What a server block says of the listeners of its keys. Where blocks share a listener, its values are those of the last
-/// block that states them.
+/// What a server block says of the listeners of its keys. Where blocks share a listener, timeouts and the PROXY protocol are
+/// those of the last block that states them, and all else of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenSpec {
     /// The addresses to bind; empty for all.

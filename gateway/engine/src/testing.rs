@@ -318,11 +318,7 @@ fn read_line(line: &str) -> Asked {
             }
             "http" | "path" | "auth" => {
                 transport = Transport::Https;
-                let http = http.get_or_insert_with(|| Http {
-                    method: "POST",
-                    path: "/dns-query".to_owned(),
-                    ..Http::default()
-                });
+                let http = http.get_or_insert_default();
                 match option {
                     "path" => value.clone_into(&mut http.secret),
                     "auth" => http.authorization = value.replacen(':', " ", 1),

@@ -71,6 +71,8 @@ impl Logger {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        // So that nobody is waited for if the writer is gone.
+        drop(to);
         let left = end.saturating_duration_since(Instant::now());
         let _too_slow = done.recv_timeout(left).is_err();
     }

@@ -1,6 +1,6 @@
 //! The forms that the data of known types have.
 
-use crate::header::rtype;
+use crate::header::{class, rtype};
 
 /// A piece of a record's data.
 #[derive(Clone, Copy, Debug)]
@@ -25,18 +25,14 @@ pub(crate) enum Part {
     Rest,
 }
 
-/// The internet, for which the types of addresses and services have their forms; other classes have others (RFC 1035 §3.4).
-const IN: u16 = 1;
-
-/// What asks for, or takes away, whole record sets (RFC 2136 §2.4): there is no data.
-const ANY: u16 = 255;
-
 /// The whole form of a type's data; of one that is not known, anything (RFC 3597 §3).
 pub(crate) fn form(rtype: u16, class: u16) -> &'static [Part] {
     use Part::{Name, Octets, Params, Plain, Prefixes, Rest, Text, Texts, Types};
     match rtype {
-        _ if class == ANY => &[Rest],
-        rtype::A | rtype::AAAA | WKS | APL if class != IN => &[Rest],
+        // What asks for, or takes away, whole record sets (RFC 2136 §2.4): there is no data.
+        _ if class == class::ANY => &[Rest],
+        // Other classes have other forms of these (RFC 1035 §3.4).
+        rtype::A | rtype::AAAA | WKS | APL if class != class::IN => &[Rest],
         rtype::A => &[Octets(4)],
         rtype::AAAA => &[Octets(16)],
         rtype::NS | rtype::MD | rtype::MF | rtype::CNAME | rtype::MB | rtype::MG | rtype::MR => {

@@ -1,6 +1,6 @@
 //! Which addresses a list of networks holds: sorted ranges, so that a list of thousands costs a few comparisons.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use config::value::Network;
 
@@ -38,16 +38,6 @@ impl Nets {
             IpAddr::V6(addr) => has(&self.six, u128::from(addr)),
         }
     }
-}
-
-/// Reads a network, or an address alone.
-pub(super) fn network(text: &str) -> Option<Network> {
-    let alone =
-        |addr: IpAddr| Network { address: addr, prefix: if addr.is_ipv4() { 32 } else { 128 } };
-    text.parse().ok().or_else(|| {
-        let four = text.parse::<Ipv4Addr>().map(IpAddr::V4);
-        four.or_else(|_| text.parse::<Ipv6Addr>().map(IpAddr::V6)).ok().map(alone)
-    })
 }
 
 /// The ranges in ascending order, those that overlap made one.

@@ -6,7 +6,7 @@ use engine::Setup;
 use wire::text::type_number;
 
 use super::handler::{Acl, Action, Policy, Rule, Who};
-use super::nets::{Nets, network};
+use super::nets::Nets;
 
 /// The actions by their names.
 const ACTIONS: [(&str, Action); 4] = [
@@ -90,10 +90,12 @@ fn policy(line: &Directive) -> Result<Policy, Diagnostic> {
                 (Section::Types, text) => types
                     .some
                     .push(type_number(text).ok_or_else(|| word.wrong("is no record type"))?),
-                (Section::Nets, text) => nets.some.push(network(text).ok_or_else(|| {
-                    word.wrong("is no network and no address")
-                        .help("write an address, a network such as 10.0.0.0/8, or *")
-                })?),
+                (Section::Nets, text) => {
+                    nets.some.push(Network::or_address(text).map_err(|_| {
+                        word.wrong("is no network and no address")
+                            .help("write an address, a network such as 10.0.0.0/8, or *")
+                    })?)
+                }
                 (Section::Names, text) => names.some.push(text.to_owned()),
                 (Section::Groups, text) => groups.some.push(text.to_owned()),
             }

@@ -1,8 +1,9 @@
 //! The facts `acl.*`.
 
+use config::value::Network;
 use engine::testing::Bench;
 
-use super::nets::{Nets, network};
+use super::nets::Nets;
 
 /// What is not answered at all.
 const DROPPED: &str = "(none)";
@@ -130,7 +131,7 @@ fn wrong_lines_are_refused() {
 #[test]
 fn a_list_of_networks_holds_what_any_of_them_holds() {
     let parse = |texts: &[&str]| {
-        Nets::new(&texts.iter().map(|text| network(text).unwrap()).collect::<Vec<_>>())
+        Nets::new(&texts.iter().map(|text| Network::or_address(text).unwrap()).collect::<Vec<_>>())
     };
     let nets = parse(&["10.0.0.0/8", "10.1.2.3", "10.255.0.0/16", "0.0.0.0/32", "255.255.255.255"]);
     for (addr, want) in [

@@ -108,12 +108,12 @@ impl Plugin for Cache {
         match found {
             Found::Nothing => {
                 count(Event::Miss);
-                self.go_down(x, Trip { reason: Reason::Miss, ad, personal: false, deadline: 0 })
+                self.go_down(x, Reason::Miss, ad, 0)
             }
             Found::Verify(kind) => {
                 count(Event::Hit(kind));
                 let deadline = self.shorten_deadline(x);
-                self.go_down(x, Trip { reason: Reason::Verify, ad, personal: false, deadline })
+                self.go_down(x, Reason::Verify, ad, deadline)
             }
             Found::Hit { kind, is_stale, refresh } => {
                 count(Event::Hit(kind));
@@ -208,10 +208,10 @@ impl Cache {
 
     /// Goes on to the next plugin. The query asks for the AD bit, so that the entry has it for those who want it.
     /// What of it depends on who asks is noted anew.
-    fn go_down(&self, x: &mut Exchange, trip: Trip) -> Step {
+    fn go_down(&self, x: &mut Exchange, reason: Reason, ad: bool, deadline: u64) -> Step {
         x.request_mut().flags.set(Flags::AD, true);
         let personal = x.set_personal(false);
-        Step::Wrap(Trip { personal, ..trip }.carry())
+        Step::Wrap(Trip { reason, ad, personal, deadline }.carry())
     }
 
     /// Has the chain behind run again in the background.

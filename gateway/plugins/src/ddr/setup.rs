@@ -12,7 +12,7 @@ use super::handler::{Ddr, RESOLVER, Title};
 use super::offer::WhyNot;
 
 /// The extended errors that the gateway gives (RFC 8914), for the resolver information.
-const ERRORS: &str = "exterr=0,3,13-15,17-23";
+const ERRORS: &str = "exterr=0,3,13-15,17-24";
 
 /// What the block says.
 #[derive(Debug)]

@@ -461,7 +461,7 @@ fn rinf_01_the_resolver_tells_of_itself() {
         assert_eq!((all.len(), all[0].rtype), (1, 261));
         assert_eq!(
             engine::testing::show_data(rtype::TXT, answer.data(all[0])),
-            "\"exterr=0,3,13-15,17-23\" \"infourl=https://dns.example.org/help\""
+            "\"exterr=0,3,13-15,17-24\" \"infourl=https://dns.example.org/help\""
         );
     }
     let bench = folder.bench(".:53 {\n ddr dns.example.org {\n  info\n }\n}");

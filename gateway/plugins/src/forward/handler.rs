@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::metrics::Counter;
-use engine::{Carry, Exchange, Fault, Layout, Plugin, Provider, Reach, Step, Transport, Work};
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Reach, Step, Transport, Work};
 use tokio::time::{Instant, timeout_at};
 use transports::upstream::{self, Protocol, Reply, Upstream};
 use wire::{Flags, Section, rcode};
 
+use crate::shared::relay::Own;
 use crate::shared::relay::fault::{self, NO_REPLY, UNUSABLE, WRONG_REPLY};
 use crate::shared::relay::flight::{Flights, Joined};
 use crate::shared::relay::home;
@@ -62,7 +63,7 @@ pub(super) struct Forward {
     pub(super) running: AtomicUsize,
     pub(super) flights: Flights,
     /// Which zones are our own.
-    pub(super) layout: Layout,
+    pub(super) own: Own,
     /// Counts queries that found no upstream up.
     pub(super) broken: Counter,
     /// Counts queries over `max_concurrent`.
@@ -92,7 +93,7 @@ impl Plugin for Forward {
     fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
         Box::pin(async {
             match self.share(x).await {
-                Step::Done => home::come(x, &self.reach.from, self.layout.own_zones()),
+                Step::Done => home::come(x, self.own.zones()),
                 step => step,
             }
         })
@@ -241,8 +242,7 @@ impl Forward {
     /// Takes out of a reply what does not belong to it.
     fn judge(&self, x: &mut Exchange) -> Result<(), Wrong> {
         let (request, answer) = x.parts_mut();
-        let sifted = sift(request, &self.reach.from, self.layout.own_zones(), answer);
-        sifted.usable().map_err(Wrong::Unusable)
+        sift(request, &self.reach.from, self.own.zones(), answer).map_err(Wrong::Unusable)
     }
 
     /// Gives the reply to the client, or the question to the next directive.

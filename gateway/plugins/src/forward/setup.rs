@@ -262,10 +262,12 @@ fn read(
         check: config.check.clone(),
     };
     let tls = client(setup, &config, &found)?;
+    // The same words below another root are other files.
+    let files = config.tls.as_ref().map(|(_, files)| (setup.root().to_owned(), files));
     let mut upstreams = Vec::with_capacity(found.len());
     for target in found {
         let speech = speech(&target, &config, tls.as_ref(), &directive.name)?;
-        let key = format!("forward {target:?} {speech:?} {:?} {settings:?}", config.tls_files());
+        let key = format!("forward {target:?} {speech:?} {files:?} {settings:?}");
         let new = || Ok(Upstream::new(target.addr, &speech, settings.clone()));
         upstreams.push(setup.share(&key, new)?);
     }
@@ -285,17 +287,10 @@ fn read(
         turn: AtomicUsize::new(0),
         running: AtomicUsize::new(0),
         flights: Flights::new(),
-        layout: setup.layout(),
+        own: relay::Own::new(setup.layout()),
         broken: engine::metrics::counter(BROKEN, &[]),
         rejects: engine::metrics::counter(REJECTS, &[]),
     })
-}
-
-impl Config {
-    /// The files that `tls` names.
-    fn tls_files(&self) -> Option<&TlsFiles> {
-        self.tls.as_ref().map(|(_, files)| files)
-    }
 }
 
 /// What encrypted upstreams are checked by, if there are any, or if files for it are named.

@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use engine::metrics::{self, Counter, Histogram, TIME_BUCKETS, Table};
-use engine::{Carry, Exchange, Layout, Plugin, Reach, Step, Work};
+use engine::{Carry, Exchange, Plugin, Reach, Step, Work};
 use tokio::time::Instant;
 use transports::upstream::{self, CallError, Grpc, Protocol, Spot};
 use wire::{Flags, rcode};
 
 use crate::shared::fall::Fall;
+use crate::shared::relay::Own;
 use crate::shared::relay::fault::{self, NO_REPLY, UNUSABLE, WRONG_REPLY};
 use crate::shared::relay::flight::{Flights, Joined};
 use crate::shared::relay::home;
@@ -84,7 +85,7 @@ pub(super) struct Relay {
     pub(super) turn: AtomicUsize,
     pub(super) flights: Flights,
     /// Which zones are our own.
-    pub(super) layout: Layout,
+    pub(super) own: Own,
 }
 
 impl Plugin for Relay {
@@ -101,7 +102,7 @@ impl Plugin for Relay {
     fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
         Box::pin(async {
             match self.share(x).await {
-                Step::Done => home::come(x, &self.reach.from, self.layout.own_zones()),
+                Step::Done => home::come(x, self.own.zones()),
                 step => step,
             }
         })
@@ -191,8 +192,8 @@ impl Relay {
             upstream::Called::Reply(message) => {
                 message::read(&message, None, trusted, x.answer_mut()).map_err(Wrong::Reply)?;
                 let (request, answer) = x.parts_mut();
-                let own = self.layout.own_zones();
-                sift(request, &self.reach.from, own, answer).usable().map_err(Wrong::Unusable)?;
+                sift(request, &self.reach.from, self.own.zones(), answer)
+                    .map_err(Wrong::Unusable)?;
             }
         }
         upstream.replied(x.answer().rcode, begun.elapsed());

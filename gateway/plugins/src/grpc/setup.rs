@@ -99,7 +99,8 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         (None, None) => None,
         (tls, _) => Some(client_tls::open(setup, tls.as_ref())?),
     };
-    let files = config.tls.as_ref().map(|(_, files)| files);
+    // The same words below another root are other files.
+    let files = config.tls.as_ref().map(|(_, files)| (setup.root().to_owned(), files));
     let mut upstreams = Vec::with_capacity(spots.len());
     for spot in spots {
         let identity = match &tls {
@@ -122,7 +123,7 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         fall,
         turn: AtomicUsize::new(0),
         flights: Flights::new(),
-        layout: setup.layout(),
+        own: relay::Own::new(setup.layout()),
     };
     setup.install_upstream(&reach, relay);
     Ok(())

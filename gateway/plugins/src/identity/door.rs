@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -67,6 +67,8 @@ pub(super) struct Doorkeeper {
     changes: watch::Sender<u64>,
     /// What is seen of the files that were read last; held by the task that looks at them.
     stamps: Mutex<Vec<Stamp>>,
+    /// What was said last of files that are wrong; empty if they are right.
+    told: std::sync::Mutex<String>,
     figures: Figures,
 }
 
@@ -85,6 +87,7 @@ impl Doorkeeper {
             changes: watch::Sender::new(known.generation),
             known: ArcSwap::from_pointee(known),
             stamps: Mutex::new(stamps),
+            told: std::sync::Mutex::default(),
             figures: Figures::new(),
             rules,
         })
@@ -113,10 +116,11 @@ impl Doorkeeper {
     /// the last good ones go on.
     pub(super) fn refresh(&self, before: &[Stamp]) -> Option<Vec<Stamp>> {
         let now = self.rules.files.changed(before)?;
-        let read = self.rules.files.read();
-        self.figures.count_read(read.is_ok());
-        match read {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.rules.files.read() {
             Ok(known) => {
+                told.clear();
+                self.figures.count_read(true);
                 let (generation, count) = (known.generation, known.secrets.len());
                 self.known.store(Arc::new(known));
                 self.changes.send_replace(generation);
@@ -125,9 +129,17 @@ impl Doorkeeper {
                     log::warn!(target: TARGET, "everybody on this machine can read the secrets: {OPEN_HELP}");
                 }
             }
-            Err(Unread { file, why }) => {
-                let file = file.display();
-                log::error!(target: TARGET, "{file}{why}; what was read last goes on");
+            Err(Unread { file, why, passes }) => {
+                let what = format!("{}{why}", file.display());
+                if !passes || *told != what {
+                    self.figures.count_read(false);
+                    log::error!(target: TARGET, "{what}; what was read last goes on");
+                    *told = what;
+                }
+                // No stamps are like these, so that the next look reads again.
+                if passes {
+                    return Some(Vec::new());
+                }
             }
         }
         Some(now)
@@ -155,8 +167,8 @@ impl Doorkeeper {
 
     /// The label of a TLS name that stands for somebody, if one does.
     fn label<'a>(&self, name: &'a str) -> Option<&'a str> {
-        let label = self.rules.names.iter().find_map(|suffix| name.strip_suffix(&**suffix))?;
-        (!label.is_empty() && !label.contains('.')).then_some(label)
+        let is_one = |label: &&str| !label.is_empty() && !label.contains('.');
+        self.rules.names.iter().find_map(|suffix| name.strip_suffix(&**suffix).filter(is_one))
     }
 
     /// Who somebody is by the header and the path of a request.

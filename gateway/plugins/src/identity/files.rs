@@ -44,6 +44,8 @@ pub(super) struct Unread {
     pub(super) file: PathBuf,
     /// What is wrong, to be put behind the file's name.
     pub(super) why: String,
+    /// Whether that may pass without a change of the file, as a lack of file descriptors does.
+    pub(super) passes: bool,
 }
 
 /// What is seen of a file without reading it; nothing of one that is not there.
@@ -60,6 +62,7 @@ impl Files {
             files => Some(ClientCas::read(files).map_err(|wrong| Unread {
                 why: format!(": {}", wrong.what),
                 file: wrong.file.unwrap_or_default(),
+                passes: true,
             })?),
         };
         Ok(Known { generation: NEXT.fetch_add(1, Ordering::Relaxed), secrets, cas })
@@ -101,9 +104,9 @@ impl Files {
 
 /// Reads a file of secrets.
 fn secrets(path: &Path) -> Result<Secrets, Unread> {
-    let unread = |why: String| Unread { file: path.to_owned(), why };
-    let text = file::text(path).map_err(|error| unread(format!(": {error}")))?;
-    Secrets::read(&text).map_err(|wrong| unread(format!(":{}: {}", wrong.line, wrong.why)))
+    let unread = |why: String, passes| Unread { file: path.to_owned(), why, passes };
+    let text = file::text(path).map_err(|error| unread(format!(": {error}"), true))?;
+    Secrets::read(&text).map_err(|wrong| unread(format!(":{}: {}", wrong.line, wrong.why), false))
 }
 
 /// What is seen of a file.

@@ -54,12 +54,12 @@ impl fmt::Debug for Secrets {
 }
 
 /// Why a file of secrets cannot be used. Says nothing of what stands there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadLine {
     /// The line, from 1.
     pub(super) line: usize,
     /// What is wrong with it.
-    pub(super) why: &'static str,
+    pub(super) why: String,
 }
 
 impl Secrets {
@@ -73,7 +73,7 @@ impl Secrets {
     }
 
     /// Reads a line.
-    fn line(&mut self, line: &str) -> Result<(), &'static str> {
+    fn line(&mut self, line: &str) -> Result<(), String> {
         let mut words = line.split_whitespace();
         let name = match words.next() {
             None => return Ok(()),
@@ -85,32 +85,29 @@ impl Secrets {
                     .insert(print.ok_or("a revoked certificate is written - sha256:FINGERPRINT")?);
                 return words
                     .next()
-                    .map_or(Ok(()), |_| Err("something stands behind the fingerprint"));
+                    .map_or(Ok(()), |_| Err("something stands behind the fingerprint".to_owned()));
             }
             Some(name) => name,
         };
-        if unfit(name).is_some() {
-            return Err(
-                "the name has a comma, a quote, a backslash or something that cannot be seen, or is too long",
-            );
+        if let Some(why) = unfit(name) {
+            return Err(format!("the name {why}"));
         }
-        let secret = words.next().ok_or("a secret is written NAME KIND:sha256:HASH [GROUP...]")?;
-        let (kind, hash) =
-            secret.split_once(':').ok_or("a secret is written NAME KIND:sha256:HASH [GROUP...]")?;
+        let (kind, hash) = words
+            .next()
+            .and_then(|secret| secret.split_once(':'))
+            .ok_or("a secret is written NAME KIND:sha256:HASH [GROUP...]")?;
         let kind = KINDS.iter().find(|(own, _)| *own == kind).map(|(_, kind)| *kind);
         let kind = kind.ok_or("the kind is none of path, bearer and label")?;
         let hash = hash.strip_prefix("sha256:").ok_or("the hash does not begin with sha256:")?;
         let hash = hexadecimal(hash).ok_or("the hash has not 64 hexadecimal digits")?;
         let groups: Vec<_> = words.map(str::to_owned).collect();
-        if groups.iter().any(|group| unfit(group).is_some()) {
-            return Err(
-                "a group has a comma, a quote, a backslash or something that cannot be seen, or is too long",
-            );
+        if let Some(why) = groups.iter().find_map(|group| unfit(group)) {
+            return Err(format!("a group {why}"));
         }
         let identity = Identity { name: name.to_owned(), groups, method: kind.method() };
         match self.known.insert((kind, hash), Arc::new(identity)) {
             None => Ok(()),
-            Some(_) => Err("the secret stands in a line before"),
+            Some(_) => Err("the secret stands in a line before".to_owned()),
         }
     }
 

@@ -144,7 +144,7 @@ fn door(
             default: lines.default.unwrap_or(Admission::Views),
         };
         let at = |file: &std::path::Path| words.iter().find(|word| file.ends_with(&word.text));
-        Doorkeeper::new(rules).map(Arc::new).map_err(|Unread { file, why }| {
+        Doorkeeper::new(rules).map(Arc::new).map_err(|Unread { file, why, .. }| {
             let what = format!("{}{why}", file.display());
             let wrong = at(&file)
                 .map_or_else(|| Diagnostic::new(what.clone()), |word| word.fault(what.clone()));
@@ -230,12 +230,7 @@ fn is_network(text: &str) -> bool {
 
 /// Reads a network, or an address alone.
 fn network(word: &Word) -> Result<(&Word, Network), Diagnostic> {
-    let alone = word.text.parse().map(|address: std::net::IpAddr| Network {
-        address,
-        prefix: if address.is_ipv4() { 32 } else { 128 },
-    });
-    let network = alone.ok().map_or_else(|| word.text.parse(), Ok);
-    network.map(|network| (word, network)).map_err(|wrong| {
+    Network::or_address(&word.text).map(|network| (word, network)).map_err(|wrong| {
         word.wrong(wrong).help("write networks such as 10.8.0.0/16 behind the name, then groups")
     })
 }

@@ -529,7 +529,7 @@ fn a_line_taken_out_closes_connections_and_a_broken_file_changes_nothing() {
     let (alice, bob) = (made("alice", &["staff"]), made("bob", &[]));
     let both = format!("{}\n{}\n", alice.lines.join("\n"), bob.lines.join("\n"));
     let path = place.write("secrets", &both);
-    let door = Doorkeeper::new(rules(&path, &[".dns.example.com"])).unwrap();
+    let door = Doorkeeper::new(rules(&path, &[".example.com", ".dns.example.com"])).unwrap();
     let mut changes = door.changes();
     let session = |minted: &Minted| Session {
         name: Some(format!("{}.dns.example.com", minted.label).into()),

@@ -7,13 +7,11 @@ use super::address::is_reverse;
 use super::lookup::{Found, Look};
 use super::sheet::Sheet;
 use super::{Cluster, Kubernetes};
+use crate::shared::zone::NO_TRANSFER;
 
 /// How many aliases inside the zones may lead to one another (RFC 1034 §3.6.2 asks for an end).
 const MAX_ALIASES: usize = 8;
 
-/// Zones are handed out by `transfer` only.
-const NO_TRANSFER: Fault =
-    Fault { rcode: rcode::REFUSED, ede: Some(18), why: "zone transfers are not offered here" };
 /// Aliases that lead in a circle, or too far.
 const TOO_MANY_ALIASES: Fault = Fault::servfail("too many aliases in a row");
 /// The name that an alias stands for could not be looked up.

@@ -313,11 +313,7 @@ pub(super) fn set_up_with(
     };
     let keep = config.keep(setup.has("metadata"));
     let (store, source) = connect(setup, &config, keep)?;
-    let fall = match &config.fall {
-        None => Fall::default(),
-        Some(words) if words.is_empty() => Fall::new(Zones::new([Name::ROOT])),
-        Some(words) => Fall::new(Zones::new(setup.zones_of(words))),
-    };
+    let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
     // Zones that fall through by name belong to others too.
     setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
     let cluster = Cluster {

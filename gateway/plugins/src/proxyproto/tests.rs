@@ -70,7 +70,7 @@ fn wrong_lines_are_refused() {
         ("proxyproto {\n require it\n }", "Wrong argument count"),
         ("proxyproto {\n udp_session_tracking\n }", "Wrong argument count"),
         ("proxyproto {\n udp_session_tracking 0s\n }", "is no time"),
-        ("proxyproto {\n udp_session_tracking -1s\n }", "udp_session_tracking"),
+        ("proxyproto {\n udp_session_tracking -1s\n }", "cannot be negative here"),
         ("proxyproto {\n udp_session_tracking 28s 0\n }", "is no number of addresses"),
         ("proxyproto {\n udp_session_tracking 28s 1 1\n }", "Wrong argument count"),
     ] {

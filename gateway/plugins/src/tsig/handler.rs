@@ -1,19 +1,13 @@
 //! What is demanded of queries, and which replies are signed.
 
 use engine::{Broken, Exchange, Fault, Plugin, Step};
-use wire::{Name, rcode};
+use wire::rcode;
+
+use crate::shared::zones::Zones;
 
 /// A signature is demanded and there is none (EDE 18, Prohibited).
 const UNSIGNED: Fault =
     Fault { rcode: rcode::REFUSED, ede: Some(18), why: "the query has to be signed" };
-
-/// The signature is not good; the TSIG record of the reply says why (RFC 8945 §5.2).
-const NOT_GOOD: Fault =
-    Fault { rcode: rcode::NOTAUTH, ede: None, why: "the signature is not good" };
-
-/// The signature cannot be read (RFC 8945 §5.2, §5.2.2.1).
-const UNREADABLE: Fault =
-    Fault { rcode: rcode::FORMERR, ede: None, why: "the TSIG record cannot be read" };
 
 /// Which numbers are demanded to be signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +35,7 @@ impl Demand {
 /// Demands signatures for some zones.
 #[derive(Debug)]
 pub(super) struct Tsig {
-    pub(super) zones: Box<[Name]>,
+    pub(super) zones: Zones,
     pub(super) types: Demand,
     pub(super) opcodes: Demand,
 }
@@ -49,20 +43,17 @@ pub(super) struct Tsig {
 impl Plugin for Tsig {
     fn query(&self, x: &mut Exchange) -> Step {
         let request = x.request();
-        if x.is_nested() || !self.zones.iter().any(|zone| request.name.is_below(zone)) {
+        if x.is_nested() || !self.zones.has(&request.name) {
             return Step::Next;
         }
         let demanded = self.types.holds(request.rtype)
             || self.opcodes.holds(u16::from(request.flags.opcode()));
-        match x.seal().map(engine::Seal::broken) {
-            None if demanded => x.fail(UNSIGNED, "signature required"),
-            None => Step::Next,
-            Some(Some(Broken::Form)) => x.fail(UNREADABLE, UNREADABLE.why),
-            Some(Some(broken)) => {
-                x.sign_reply();
-                x.fail(NOT_GOOD, reason(broken))
-            }
-            Some(None) => {
+        let Some(broken) = x.seal().map(engine::Seal::broken) else {
+            return if demanded { x.fail(UNSIGNED, "signature required") } else { Step::Next };
+        };
+        match (broken, x.refuse_signature()) {
+            (Some(broken), Some(fault)) => x.fail(fault, reason(broken)),
+            _ => {
                 x.sign_reply();
                 Step::Next
             }
@@ -73,7 +64,7 @@ impl Plugin for Tsig {
 /// The word for what is wrong with a signature (RFC 8945 §3).
 fn reason(broken: Broken) -> &'static str {
     match broken {
-        Broken::Form => "FORMERR",
+        Broken::Form => "the TSIG record cannot be read",
         Broken::Signature => "BADSIG",
         Broken::Key => "BADKEY",
         Broken::Time => "BADTIME",

@@ -13,6 +13,7 @@ use super::handler::{Demand, Tsig};
 use super::keyfile;
 use super::keys::Keys;
 use crate::shared::file;
+use crate::shared::zones::Zones;
 
 /// The opcodes by their names.
 const OPCODES: [(&str, u8); 5] = [
@@ -63,7 +64,7 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let mut config = Config::default();
     directive.read_block(PROPS, &mut config)?;
     setup.keyring(Arc::new(config.keys));
-    setup.install(Tsig { zones: zones.into(), types: config.types, opcodes: config.opcodes });
+    setup.install(Tsig { zones: Zones::new(zones), types: config.types, opcodes: config.opcodes });
     Ok(())
 }
 

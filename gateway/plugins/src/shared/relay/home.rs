@@ -1,22 +1,23 @@
 //! Chains of names that lead from an upstream's zone to one of our own.
 
 use engine::{Carry, End, Exchange, Step};
-use wire::{Flags, Name, Section, rtype};
+use wire::{Flags, Section, rtype};
 
 use super::fault::UNUSABLE;
-use super::sift::{Sifted, sift};
+use super::sift;
+use crate::shared::zones::Zones;
 
 /// Asks ourselves for the rest of a chain that has led to a zone of `own`: the upstream's copy of it does not count.
-pub(crate) fn come(x: &mut Exchange, from: &Name, own: &[Name]) -> Step {
+pub(crate) fn come(x: &mut Exchange, own: &Zones) -> Step {
+    let kind = x.request().rtype;
     let leads = |rr: &wire::Rr| matches!(rr.rtype, rtype::CNAME | rtype::DNAME);
-    if own.is_empty() || !x.answer().section(Section::Answer).any(leads) {
+    let nowhere = kind == rtype::CNAME || own.iter().next().is_none();
+    if nowhere || !x.answer().section(Section::Answer).any(leads) {
         return Step::Done;
     }
-    let (request, answer) = x.parts_mut();
-    let (kind, sifted) = (request.rtype, sift(request, from, own, answer));
-    match sifted {
-        Sifted::Home(name) if kind != rtype::CNAME => x.ask(&name, kind, Carry(0)),
-        _ => Step::Done,
+    match sift::home(x.request(), own, x.answer()) {
+        Some(name) => x.ask(&name, kind, Carry(0)),
+        None => Step::Done,
     }
 }
 

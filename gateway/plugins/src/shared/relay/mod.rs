@@ -7,12 +7,35 @@ pub(crate) mod message;
 pub(crate) mod policy;
 pub(crate) mod sift;
 
+use std::sync::OnceLock;
+
 use config::{Diagnostic, Word};
-use engine::Setup;
+use engine::{Layout, Setup};
 use wire::Name;
+
+use crate::shared::zones::Zones;
 
 /// The most upstreams that one directive may have.
 pub(crate) const MAX_UPSTREAMS: usize = 15;
+
+/// The zones that are our own.
+#[derive(Debug)]
+pub(crate) struct Own {
+    layout: Layout,
+    zones: OnceLock<Zones>,
+}
+
+impl Own {
+    /// Those of a configuration.
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self { layout, zones: OnceLock::new() }
+    }
+
+    /// The zones, once all blocks are set up.
+    pub(crate) fn zones(&self) -> &Zones {
+        self.zones.get_or_init(|| Zones::new(self.layout.own_zones()))
+    }
+}
 
 /// The zone that FROM means; of several, the first.
 pub(crate) fn from(setup: &mut Setup<'_>, word: &Word) -> Result<Name, Diagnostic> {

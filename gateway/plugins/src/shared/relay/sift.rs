@@ -6,47 +6,29 @@
 use smallvec::SmallVec;
 use wire::{Answer, Flags, Name, Request, Section, rcode, rtype};
 
+use crate::shared::zones::Zones;
+
 /// How many names a chain of CNAME and DNAME records may have.
 const MAX_CHAIN: usize = 16;
-
-/// What is left of a reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sifted {
-    /// It is an answer.
-    Answer,
-    /// It is one up to this name, which is in a zone of our own.
-    Home(Box<Name>),
-    /// It refers to other servers instead of answering.
-    Referral,
-    /// Its chain of names is too long.
-    Endless,
-}
-
-impl Sifted {
-    /// Whether it can be passed on, and why not.
-    pub(crate) fn usable(&self) -> Result<(), &'static str> {
-        match self {
-            Self::Answer | Self::Home(_) => Ok(()),
-            Self::Referral => Err("the upstream only refers to other servers"),
-            Self::Endless => Err("the reply's chain of CNAME records is too long"),
-        }
-    }
-}
 
 /// Takes out of a reply what does not belong to the question: of the answer section what is neither about the name that was
 /// asked for nor about one that a CNAME or DNAME record leads to from there, of the others what is outside of the zone
 /// `from`, for which the server is asked. What any has in a zone of `own` goes as well, and so do records of DNSSEC that nobody
 /// asked for.
-pub(crate) fn sift(request: &Request, from: &Name, own: &[Name], answer: &mut Answer) -> Sifted {
+///
+/// # Errors
+/// Why it cannot be passed on: it refers to other servers instead of answering, or its chain of names is too long.
+pub(crate) fn sift(
+    request: &Request,
+    from: &Name,
+    own: &Zones,
+    answer: &mut Answer,
+) -> Result<(), &'static str> {
     if request.flags.has(Flags::RD) && is_referral(&request.name, answer) {
-        return Sifted::Referral;
+        return Err("the upstream only refers to other servers");
     }
-    let is_ours = |name: &Name| {
-        let mut zones = own.iter().filter(|zone| !zone.is_root() && name.is_below(zone));
-        zones.next().is_some_and(|zone| !request.name.is_below(zone))
-    };
-    let everywhere = from.is_root() && own.is_empty();
-    let suits = |owner: &Name| owner.is_below(from) && !is_ours(owner);
+    let everywhere = from.is_root() && own.iter().next().is_none();
+    let suits = |owner: &Name| owner.is_below(from) && !is_ours(request, own, owner);
     // RFC 4035 §3.2.1: such records are for those who ask for them.
     let secure = request.edns.dnssec_ok() || request.rtype == rtype::ANY;
     let is_wanted = |rr: &wire::Rr| {
@@ -65,10 +47,10 @@ pub(crate) fn sift(request: &Request, from: &Name, own: &[Name], answer: &mut An
         }
     };
     if answer.records().iter().all(is_plain) {
-        return Sifted::Answer;
+        return Ok(());
     }
-    let Some(chain) = chain(request, answer) else { return Sifted::Endless };
-    let home = chain.iter().position(is_ours);
+    let chain = chain(request, answer).ok_or("the reply's chain of CNAME records is too long")?;
+    let home = chain.iter().position(|name| is_ours(request, own, name));
     let known = &chain[..home.unwrap_or(chain.len())];
     let keeps = answer.records().iter().map(|rr| {
         let Some((owner, _)) = Name::read(answer.owner(rr)) else { return false };
@@ -85,7 +67,17 @@ pub(crate) fn sift(request: &Request, from: &Name, own: &[Name], answer: &mut An
     let keeps: SmallVec<[bool; 64]> = keeps.collect();
     let mut keeps = keeps.into_iter();
     answer.retain(|_| keeps.next().unwrap_or(false));
-    home.map_or(Sifted::Answer, |at| Sifted::Home(Box::new(chain[at].clone())))
+    Ok(())
+}
+
+/// The name in a zone of `own` that an answer's chain has led to, if it has.
+pub(crate) fn home(request: &Request, own: &Zones, answer: &Answer) -> Option<Name> {
+    chain(request, answer)?.into_iter().find(|name| is_ours(request, own, name))
+}
+
+/// Whether a name is in a zone of `own` that the question is not in.
+fn is_ours(request: &Request, own: &Zones, name: &Name) -> bool {
+    own.longest(name).is_some_and(|zone| !zone.is_root() && !request.name.is_below(zone))
 }
 
 /// Whether an answer sends its reader to other servers: nothing is answered, and there are the name servers of a zone that the
