@@ -95,7 +95,7 @@ fn the_first_corefiles_are_right() {
     for name in ["kubeconfig", "prod.kubeconfig", "staging.kubeconfig"] {
         folder.write(name, KUBECONFIG);
     }
-    for name in ["client.pem", "client.key", "ca.pem"] {
+    for name in ["client.pem", "client.key"] {
         folder.write(name, "not looked at before there is a connection");
     }
     let pki = Pki::new();
@@ -103,6 +103,7 @@ fn the_first_corefiles_are_right() {
     for (name, from) in [("cert.pem", &pair.chain), ("key.pem", &pair.key)] {
         std::fs::copy(from, folder.path().join(name)).unwrap();
     }
+    std::fs::copy(pki.ca(), folder.path().join("ca.pem")).unwrap();
     folder.write("secrets", "");
     folder.write("manifests/one.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
     let all = first_corefiles();

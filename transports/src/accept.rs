@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::desk::{Desk, Plan};
 use crate::inlet::Inlet;
-use crate::limits::{Count, Room, Taken};
+use crate::limits::{Count, Room, Taken, Way};
 use crate::outlet::Outlet;
 use crate::seats::{Leave, Seat};
 use crate::{grpc, handshake, https, proxy, tcp};
@@ -56,7 +56,10 @@ pub(crate) async fn run(desk: Arc<Desk>, listener: TcpListener, mut stop: Stop) 
                 let peer = canonical(peer);
                 let taken = tokio::select! {
                     () = stop.reached(Stage::Draining) => break,
-                    taken = turn(&desk) => taken,
+                    taken = async {
+                        desk.limits.settle().await;
+                        turn(&desk).await
+                    } => taken,
                 };
                 let plan = desk.plan();
                 let vouched = plan
@@ -64,10 +67,11 @@ pub(crate) async fn run(desk: Arc<Desk>, listener: TcpListener, mut stop: Stop) 
                     .proxy
                     .as_ref()
                     .is_some_and(|spec| proxy::is_believed(spec, peer.ip()));
+                let way = if vouched { Way::Proxied } else { Way::Direct };
                 let here = (desk.id, taken);
                 let limits = &plan.spec.limits;
                 // Beyond the limits a connection is closed at once; the client may try again elsewhere.
-                let Some(room) = desk.limits.enter(here, peer.ip(), limits, vouched) else {
+                let Some(room) = desk.limits.enter(here, peer.ip(), limits, way) else {
                     continue;
                 };
                 let (desk, stop) = (Arc::clone(&desk), stop.clone());

@@ -11,7 +11,7 @@ use engine::{
 };
 use tokio::sync::watch;
 
-use crate::limits::{Count, Limits, Room};
+use crate::limits::{Count, Limits, Room, Way};
 use crate::proxy::Sessions;
 use crate::rate::Rates;
 use crate::seats::{Client, Leave, Seat};
@@ -131,10 +131,10 @@ impl Desk {
         self.configurations.send_modify(|count| *count += 1);
     }
 
-    /// Room for a connection of `peer`; none, and counted, if there is not. It counts as beginning until [`Room::greeted`].
+    /// Room for a connection of `peer` over a shared socket; none, and counted, if there is not. It counts as beginning until [`Room::greeted`].
     pub(crate) fn enter(&self, peer: IpAddr) -> Option<Room> {
         let taken = Count::one(&self.here);
-        self.limits.enter((self.id, taken), peer, &self.peek().spec.limits, false)
+        self.limits.enter((self.id, taken), peer, &self.peek().spec.limits, Way::Datagrams)
     }
 
     /// Whether `peer` may send another query now. If not it is counted as refused, and is to be told so (HTTP's 429).

@@ -4,14 +4,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::metrics::{Counter, Gauge, counter, describe, gauge};
 use engine::{LimitSpec, ListenerId};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::seats::{Client, Held, Leave, Seat, Seats, clock};
+
+/// How long a new connection waits for those on their way out.
+const LEAVING: Duration = Duration::from_millis(100);
 
 /// The bounds of the front-ends, which hold for the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +135,17 @@ struct Refused {
     handshakes_client: Counter,
 }
 
+/// How a connection came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// On a stream of its own.
+    Direct,
+    /// The same, from a proxy whose header is believed.
+    Proxied,
+    /// Over a socket shared with others: it holds no descriptor.
+    Datagrams,
+}
+
 /// Counters of connections that were closed for a reason.
 #[derive(Debug)]
 pub(crate) struct Closed {
@@ -187,6 +202,10 @@ pub struct Limits {
     open: AtomicUsize,
     greeting: AtomicUsize,
     seats: Seats,
+    /// Connections told to make room that still have their descriptors.
+    leaving: AtomicUsize,
+    /// Tells that one of them has ended.
+    left: Notify,
     /// When room was last made, so that a full house does not spend its time on looking for it.
     relieved: AtomicU64,
     refused: Refused,
@@ -224,6 +243,8 @@ impl Limits {
             open: AtomicUsize::new(0),
             greeting: AtomicUsize::new(0),
             seats: Seats::default(),
+            leaving: AtomicUsize::new(0),
+            left: Notify::new(),
             relieved: AtomicU64::new(0),
             refused: Refused {
                 total: refused("total"),
@@ -267,16 +288,16 @@ impl Limits {
         &self.seats
     }
 
-    /// Room for one more connection; none, and counted, if there is not. `vouched` is for the connections of a proxy: who the
-    /// client is, [`Room::claim`] says later.
+    /// Room for one more connection; none, and counted, if there is not. Who the client is of a
+    /// connection that is [`Way::Proxied`], [`Room::claim`] says later.
     pub(crate) fn enter(
         self: &Arc<Self>,
         (id, here): (ListenerId, Taken),
         peer: IpAddr,
         spec: &LimitSpec,
-        vouched: bool,
+        way: Way,
     ) -> Option<Room> {
-        self.try_enter((id, here), peer, spec, vouched).map_err(|full| self.count(full)).ok()
+        self.try_enter((id, here), peer, spec, way).map_err(|full| self.count(full)).ok()
     }
 
     /// Room for one more connection.
@@ -285,23 +306,31 @@ impl Limits {
         (id, here): (ListenerId, Taken),
         peer: IpAddr,
         spec: &LimitSpec,
-        vouched: bool,
+        way: Way,
     ) -> Result<Room, Full> {
         if spec.connections.is_some_and(|most| here.0.open() > most) {
             return Err(Full::Listener);
         }
         let total = self.bounds.connections;
-        let counted = take(&self.open, total) || self.relieve(false) && take(&self.open, total);
+        // Where another thread has just made room, there may be some all the same.
+        let counted = take(&self.open, total) || {
+            self.relieve(false);
+            take(&self.open, total)
+        };
         if !counted {
             return Err(Full::Total);
         }
         self.open_gauge.increment(1);
-        let beginning = take(&self.greeting, self.bounds.handshakes)
-            || self.relieve(true) && take(&self.greeting, self.bounds.handshakes);
+        let beginning = take(&self.greeting, self.bounds.handshakes) || {
+            self.relieve(true);
+            take(&self.greeting, self.bounds.handshakes)
+        };
         let client = Client::from(peer);
         let seat = match beginning {
             false => Err(Full::Handshakes),
-            true => self.seats.add(client, id, |held| self.may(held, spec, vouched)),
+            true => {
+                self.seats.add(client, id, way != Way::Datagrams, |held| self.may(held, spec, way))
+            }
         };
         let seat = seat.inspect_err(|_| {
             self.open.fetch_sub(1, Ordering::Relaxed);
@@ -314,10 +343,10 @@ impl Limits {
     }
 
     /// Whether a client that has so much may have one more.
-    fn may(&self, held: Held, spec: &LimitSpec, vouched: bool) -> Result<(), Full> {
+    fn may(&self, held: Held, spec: &LimitSpec, way: Way) -> Result<(), Full> {
         let here = spec.connections_per_client.unwrap_or(usize::MAX);
         match () {
-            () if vouched => Ok(()),
+            () if way == Way::Proxied => Ok(()),
             () if held.all >= self.bounds.connections_per_client => Err(Full::Client),
             () if held.here >= here => Err(Full::ListenerClient),
             () if held.greeting >= self.bounds.handshakes_per_client => Err(Full::HandshakesClient),
@@ -325,19 +354,42 @@ impl Limits {
         }
     }
 
-    /// Tells one connection in a hundred to make room, at most once in 10 ms where there are many to look through; whether any
-    /// did.
-    fn relieve(&self, greeting: bool) -> bool {
+    /// Tells one connection in a hundred to make room, at most once in 10 ms where there are many to look through.
+    fn relieve(&self, greeting: bool) {
         let of = if greeting { self.bounds.handshakes } else { self.bounds.connections };
         let pause = u64::try_from(of / 1000).map_or(10, |pause| pause.min(10));
         if !is_due(&self.relieved, pause) {
-            return false;
+            return;
         }
         let dismiss = |seat: &Seat| {
+            if seat.has_descriptor {
+                self.leaving.fetch_add(1, Ordering::Relaxed);
+            }
             self.open.fetch_sub(1, Ordering::Relaxed);
             self.begun(seat);
         };
-        self.seats.relieve((of / 100).max(1), greeting, dismiss) > 0
+        self.seats.relieve((of / 100).max(1), greeting, dismiss);
+    }
+
+    /// How many connections may be on their way out at a time. They are counted no more and hold a descriptor each, which others
+    /// would lack.
+    fn may_leave(&self) -> usize {
+        (self.bounds.connections / 10).clamp(1, 1000)
+    }
+
+    /// Waits, for a while, as long as too many connections are on their way out.
+    pub(crate) async fn settle(&self) {
+        let few = async {
+            loop {
+                let left = self.left.notified();
+                if self.leaving.load(Ordering::Relaxed) < self.may_leave() {
+                    break;
+                }
+                left.await;
+            }
+        };
+        // Who does not go in time does not keep the others out.
+        drop(timeout(LEAVING, few).await);
     }
 
     /// Counts a datagram whose PROXY header is wrong, and says so, once in ten seconds.
@@ -412,8 +464,9 @@ impl Room {
     /// Gives the room to the client that a proxy speaks for; false, and counted, if that one has as much as it may.
     pub(crate) fn claim(&mut self, peer: IpAddr, spec: &LimitSpec) -> bool {
         let (new, limits) = (Client::from(peer), &self.limits);
-        let renamed =
-            limits.seats.rename(&self.seat, self.client, new, |held| limits.may(held, spec, false));
+        let renamed = limits
+            .seats
+            .rename(&self.seat, self.client, new, |held| limits.may(held, spec, Way::Direct));
         match renamed {
             Ok(()) => self.client = new,
             Err(full) => limits.count(full),
@@ -435,6 +488,9 @@ impl Drop for Room {
         self.limits.open_gauge.decrement(1);
         if self.seat.dismiss() {
             self.limits.open.fetch_sub(1, Ordering::Relaxed);
+        } else if self.seat.has_descriptor {
+            self.limits.leaving.fetch_sub(1, Ordering::Relaxed);
+            self.limits.left.notify_waiters();
         }
     }
 }

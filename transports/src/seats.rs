@@ -64,6 +64,8 @@ pub(crate) fn clock(now: Instant) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Seat {
     listener: ListenerId,
+    /// Whether it holds a file descriptor of its own.
+    pub(crate) has_descriptor: bool,
     /// When it began.
     began: u64,
     doing: AtomicU64,
@@ -81,9 +83,10 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// A connection that begins now.
-    fn new(listener: ListenerId) -> Self {
+    fn new(listener: ListenerId, has_descriptor: bool) -> Self {
         Self {
             listener,
+            has_descriptor,
             began: clock(Instant::now()),
             doing: AtomicU64::new(GREETING),
             beginning: AtomicBool::new(true),
@@ -202,9 +205,10 @@ impl Seats {
         &self,
         client: Client,
         listener: ListenerId,
+        has_descriptor: bool,
         may: impl FnOnce(Held) -> Result<(), E>,
     ) -> Result<Arc<Seat>, E> {
-        let seat = Arc::new(Seat::new(listener));
+        let seat = Arc::new(Seat::new(listener, has_descriptor));
         self.insert(client, &seat, may)?;
         Ok(seat)
     }

@@ -29,7 +29,7 @@ fn enter((limits, here): &(Arc<Limits>, Arc<Count>), n: u8, spec: &LimitSpec) ->
 
 /// A connection of 198.51.100.N that begins.
 fn begin((limits, here): (&Arc<Limits>, &Arc<Count>), n: u8, spec: &LimitSpec) -> Option<Room> {
-    limits.enter((ListenerId(1), Count::one(here)), [198, 51, 100, n].into(), spec, false)
+    limits.enter((ListenerId(1), Count::one(here)), [198, 51, 100, n].into(), spec, Way::Direct)
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn who_a_proxy_speaks_for_is_bounded_and_not_the_proxy() {
     let ((limits, here), none) = (house(Bounds { connections: 10, ..FEW }), LimitSpec::default());
     let enter = || {
         let taken = (ListenerId(1), Count::one(&here));
-        let room = limits.enter(taken, [203, 0, 113, 1].into(), &none, true);
+        let room = limits.enter(taken, [203, 0, 113, 1].into(), &none, Way::Proxied);
         let room = room.unwrap();
         room.greeted();
         room
