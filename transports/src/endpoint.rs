@@ -328,7 +328,9 @@ async fn meet(
     let Begun { mut connecting, under_way, bounded, room } = begun;
     let deadline = Instant::now() + terms.plan.spec.limits.handshake();
     // Who has to be known before a query is looked at has to show all there is to show first.
-    let early = terms.plan.spec.quic.early_data && house.desk.door().is_none();
+    let early = house.desk.key.transport == Transport::Quic
+        && terms.plan.spec.quic.early_data
+        && house.desk.door().is_none();
     let connected = async {
         if !early {
             return connecting.await.map(|connection| (connection, None));
@@ -370,11 +372,13 @@ async fn meet(
     let place = Place::take(&house, |house| &house.connections);
     if terms.connections.is_some_and(|most| place.number > most) {
         house.results.excess.increment(1);
-        return close(&connection, terms.excess, EXCESS).await;
+        connection.close(terms.excess, EXCESS);
+        return None;
     }
     if !house.desk.admit(room.seat(), &session) {
         house.results.turned_away.increment(1);
-        return close(&connection, terms.nothing, b"").await;
+        connection.close(terms.nothing, b"");
+        return None;
     }
     let guest = Guest { house, terms, connection, session, room, handshake, stop };
     Some((guest, place))
@@ -386,13 +390,6 @@ async fn forget<T>(under_way: Place, bounded: Option<Bounded>) -> Option<T> {
     if bounded.is_some() {
         sleep(LAST).await;
     }
-    None
-}
-
-/// Closes a connection, and waits until that has left.
-async fn close<T>(connection: &Connection, code: VarInt, reason: &[u8]) -> Option<T> {
-    connection.close(code, reason);
-    connection.closed().await;
     None
 }
 

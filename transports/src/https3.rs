@@ -3,7 +3,7 @@
 mod bridge;
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) async fn serve(guest: Guest) {
     let (peer, local) = (House::peer(&connection), house.asked(&connection));
     let web = Web::new(&house.desk, (peer, local), Some(session));
     let times = terms.plan.timeouts;
-    let line = Line::new(connection.clone(), Arc::clone(&house.large));
+    let line = Line::new(connection.clone(), Arc::clone(&house));
     let shared = Arc::clone(line.shared());
     let mut builder = h3::server::builder();
     builder.max_field_section_size(HEADERS.into()).send_grease(false);
@@ -116,8 +116,12 @@ impl Talk {
     async fn run(&mut self, mut server: Server, stop: &mut Stop) {
         let desk = Arc::clone(&self.table.house.desk);
         let seat = Arc::clone(self.room.seat());
+        let (mut stopping, mut told) = (pin!(stop.reached(Stage::Draining)), pin!(seat.told()));
         let mut deadline = Instant::now() + self.table.times.idle;
+        // It is set again when it is over, not with each request.
+        let mut timer = pin!(sleep_until(deadline));
         let mut draining = false;
+        seat.idle(std::time::Instant::now());
         let code = loop {
             // Whether the connection is to end from here on.
             let mut end = false;
@@ -136,17 +140,21 @@ impl Talk {
                         return;
                     }
                 },
-                why = seat.told(), if !draining => {
+                why = &mut told, if !draining => {
                     desk.limits.closed.count(why);
                     if why == Leave::Revoked { break Code::H3_NO_ERROR }
                     end = true;
                     Ok(())
                 }
-                () = stop.reached(Stage::Draining), if !draining => {
+                () = &mut stopping, if !draining => {
                     end = true;
                     Ok(())
                 }
-                () = sleep_until(deadline), if self.waiting.is_empty() => {
+                () = &mut timer, if self.waiting.is_empty() => {
+                    if Instant::now() < deadline {
+                        timer.as_mut().reset(deadline);
+                        continue;
+                    }
                     if !draining {
                         desk.limits.closed.idle.increment(1);
                     }
@@ -159,25 +167,28 @@ impl Talk {
             if end {
                 draining = true;
                 // The client is to send no more; what it has sent before it hears that is answered (RFC 9114 §5.2).
-                drop(server.shutdown(AHEAD).await);
+                // Who gives no room for it is not waited for.
+                drop(timeout(LINGER.1, server.shutdown(AHEAD)).await);
             }
-            deadline =
-                Instant::now() + if draining { self.linger() } else { self.table.times.idle };
+            let now = Instant::now();
+            deadline = now + if draining { self.linger() } else { self.table.times.idle };
+            if deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
             if self.waiting.is_empty() {
-                seat.idle(std::time::Instant::now());
+                seat.idle(now.into_std());
             } else {
                 seat.serve();
             }
         };
         if code == Code::H3_NO_ERROR {
             // The last request that was served, for clients that want to know (RFC 9114 §5.2).
-            drop(server.shutdown(1).await);
+            drop(timeout(LINGER.1, server.shutdown(1)).await);
             tokio::time::sleep(self.linger()).await;
         } else {
             self.table.house.count(Fate::Load);
         }
         self.connection.close(number(code), b"");
-        self.connection.closed().await;
     }
 
     /// How long what was sent may be on its way.

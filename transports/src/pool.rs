@@ -10,6 +10,9 @@ use crate::tcp::About;
 /// How many of a kind a thread keeps.
 const KEPT: usize = 16;
 
+/// What an exchange keeps room for of its last query, in octets.
+const QUERY: usize = 2048;
+
 /// What a buffer has room for: the rest of the longest message, and what is read at once behind it, in octets.
 pub(crate) const BUFFER: usize = (64 << 10) + (16 << 10);
 
@@ -65,6 +68,9 @@ pub(crate) fn exchange(desk: &Desk, about: &About) -> Box<Exchange> {
 /// Gives an exchange back, without what it knows of its connection.
 pub(crate) fn give_exchange(mut x: Box<Exchange>) {
     x.query.session = None;
+    // The room of a long query is not for the next one, which may wait with it.
+    x.query.wire.clear();
+    x.query.wire.shrink_to(QUERY);
     let kept = match &mut x.query.http {
         Some(http) => {
             http.clear();

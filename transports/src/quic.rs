@@ -1,7 +1,7 @@
 //! DNS over QUIC (RFC 9250): a query a stream, answered in any order.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,7 @@ pub(crate) async fn serve(guest: Guest) {
         early: handshake.is_some(),
         held: Vec::new(),
         waiting: FuturesUnordered::new(),
+        spare: None,
         patience: PATIENCE,
         wide: false,
         draining: false,
@@ -92,7 +93,6 @@ pub(crate) async fn serve(guest: Guest) {
             _ => {}
         }
         talk.connection.close(code.into(), b"");
-        talk.connection.closed().await;
     }
 }
 
@@ -108,6 +108,8 @@ struct Talk {
     /// Queries that wait for the handshake.
     held: Vec<(SendStream, Asked)>,
     waiting: FuturesUnordered<Later>,
+    /// The exchange of the query before, while a turn lasts.
+    spare: Option<Box<Exchange>>,
     /// How many streams the client may cancel.
     patience: u32,
     /// Whether it has all the streams that it may have.
@@ -149,13 +151,20 @@ impl Talk {
         let (house, connection) = (Arc::clone(&self.house), self.connection.clone());
         let seat = Arc::clone(self.room.seat());
         let closed = &house.desk.limits.closed;
+        let (mut stopping, mut told) = (pin!(stop.reached(Stage::Draining)), pin!(seat.told()));
         let mut deadline = Instant::now() + self.terms.plan.timeouts.idle;
+        // It is set again when it is over, not with each query.
+        let mut timer = pin!(sleep_until(deadline));
+        if !self.early {
+            seat.idle(std::time::Instant::now());
+        }
         loop {
+            let mut full = false;
             let result = tokio::select! {
                 biased;
                 Some(came) = self.waiting.next() => self.came(came),
                 pair = connection.accept_bi() => match pair {
-                    Ok(pair) => self.turn(pair),
+                    Ok(pair) => self.turn(pair).map(|taken| full = taken == TURN),
                     Err(_) => return None,
                 },
                 session = Handshake::proven(&mut handshake, &house, &self.room, &connection), if self.early => {
@@ -164,7 +173,7 @@ impl Talk {
                         None => Err(Code::Unspecified),
                     }
                 }
-                why = seat.told(), if !self.draining => {
+                why = &mut told, if !self.draining => {
                     closed.count(why);
                     if why == Leave::Revoked {
                         Err(Code::Unspecified)
@@ -173,11 +182,15 @@ impl Talk {
                         Ok(())
                     }
                 }
-                () = stop.reached(Stage::Draining), if !self.draining => {
+                () = &mut stopping, if !self.draining => {
                     self.drain();
                     Ok(())
                 }
-                () = sleep_until(deadline), if self.waiting.is_empty() => {
+                () = &mut timer, if self.waiting.is_empty() => {
+                    if Instant::now() < deadline {
+                        timer.as_mut().reset(deadline);
+                        continue;
+                    }
                     if !self.draining {
                         closed.idle.increment(1);
                     }
@@ -187,16 +200,26 @@ impl Talk {
             if let Err(code) = result {
                 return Some(code);
             }
-            deadline = Instant::now()
+            if let Some(x) = self.spare.take() {
+                pool::give_exchange(x);
+            }
+            let now = Instant::now();
+            deadline = now
                 + if self.draining {
                     (3 * connection.rtt()).clamp(LINGER.0, LINGER.1)
                 } else {
                     self.terms.plan.timeouts.idle
                 };
+            if deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
             if self.waiting.is_empty() {
-                seat.idle(std::time::Instant::now());
+                seat.idle(now.into_std());
             } else {
                 seat.serve();
+            }
+            if full {
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -207,12 +230,13 @@ impl Talk {
         self.connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
     }
 
-    /// Takes a stream, and those that came with it.
-    fn turn(&mut self, first: (SendStream, RecvStream)) -> Result<(), Code> {
+    /// Takes a stream, and those that came with it; gives how many.
+    fn turn(&mut self, first: (SendStream, RecvStream)) -> Result<usize, Code> {
         self.about.peer = House::peer(&self.connection);
+        let now = std::time::Instant::now();
         let (mut out, mut next, mut taken) = (Vec::with_capacity(1024), Some(first), 0);
         while let Some((send, recv)) = next {
-            self.take(send, recv, &mut out)?;
+            self.take(send, recv, now, &mut out)?;
             taken += 1;
             // An error comes again with the next turn; the last of a turn is taken whatever follows.
             let more = taken < TURN;
@@ -225,7 +249,12 @@ impl Talk {
             self.wide = true;
             House::widen(&self.terms, &self.connection);
         }
-        Ok(())
+        Ok(taken)
+    }
+
+    /// An exchange for a query.
+    fn exchange(&mut self) -> Box<Exchange> {
+        self.spare.take().unwrap_or_else(|| pool::exchange(&self.house.desk, &self.about))
     }
 
     /// Takes a stream: answers it if its query is there, else lets it wait.
@@ -233,20 +262,22 @@ impl Talk {
         &mut self,
         send: SendStream,
         mut recv: RecvStream,
+        now: std::time::Instant,
         out: &mut Vec<u8>,
     ) -> Result<(), Code> {
-        let mut x = pool::exchange(&self.house.desk, &self.about);
+        let mut x = self.exchange();
         x.query.wire.clear();
         match query(&mut recv, &mut x.query.wire, SMALL).now_or_never() {
-            Some(Ok(true)) => self.answer(x, None, send, out),
+            Some(Ok(true)) => self.answer(x, None, send, now, out),
             Some(Err(Trouble::Protocol)) => Err(Code::Protocol),
             Some(Err(Trouble::Gone)) => {
-                pool::give_exchange(x);
+                self.spare = Some(x);
                 self.abandon(send)
             }
             Some(Ok(false)) | None => {
-                let wire = std::mem::take(&mut x.query.wire);
-                pool::give_exchange(x);
+                // The exchange keeps its room.
+                let wire = x.query.wire.clone();
+                self.spare = Some(x);
                 let (large, time) = (Arc::clone(&self.house.large), self.terms.plan.timeouts.read);
                 self.waiting.push(Box::pin(arrive(send, recv, wire, large, time)));
                 Ok(())
@@ -267,7 +298,13 @@ impl Talk {
                 self.house.count(Fate::Unanswered);
                 Ok(())
             }
-            Came::Close(code) => Err(code),
+            Came::Close(code) => {
+                // The client did not take an answer in time.
+                if code == Code::Excessive {
+                    self.house.desk.limits.closed.write.increment(1);
+                }
+                Err(code)
+            }
         }
     }
 
@@ -283,9 +320,9 @@ impl Talk {
 
     /// Answers a query that has waited.
     fn again(&mut self, send: SendStream, (wire, place): Asked) -> Result<(), Code> {
-        let mut x = pool::exchange(&self.house.desk, &self.about);
+        let mut x = self.exchange();
         x.query.wire = wire;
-        self.answer(x, place, send, &mut Vec::new())
+        self.answer(x, place, send, std::time::Instant::now(), &mut Vec::new())
     }
 
     /// Answers a query, at once if no plugin has to wait.
@@ -294,19 +331,19 @@ impl Talk {
         mut x: Box<Exchange>,
         place: Option<OwnedSemaphorePermit>,
         mut send: SendStream,
+        now: std::time::Instant,
         out: &mut Vec<u8>,
     ) -> Result<(), Code> {
         if self.early && !may_be_replayed(&x.query.wire) {
             let wire = std::mem::take(&mut x.query.wire);
-            pool::give_exchange(x);
+            self.spare = Some(x);
             self.held.push((send, (wire, place)));
             return Ok(());
         }
-        let now = std::time::Instant::now();
         if let Err(wait) = self.house.desk.peek().pace(self.about.peer.ip(), now) {
             self.house.desk.limits.limited.delayed.increment(1);
             let wire = std::mem::take(&mut x.query.wire);
-            pool::give_exchange(x);
+            self.spare = Some(x);
             self.waiting.push(Box::pin(async move {
                 sleep(wait).await;
                 Came::Query(send, (wire, place))
@@ -320,8 +357,7 @@ impl Talk {
         if Options::each(x.client_options()).any(|(code, _)| code == option::KEEPALIVE) {
             return Err(Code::Protocol);
         }
-        let (house, times) =
-            (Arc::clone(&self.house), (self.terms.plan.timeouts.write, self.draining));
+        let times = (self.terms.plan.timeouts.write, self.draining);
         match served {
             Served::Later(live) => {
                 let work = Arc::clone(&self.terms.pool);
@@ -334,11 +370,11 @@ impl Talk {
             Served::Now if out.is_empty() => {
                 // A message that says that it is a response is none that a client may send.
                 let is_response = x.query.wire.get(2).is_some_and(|flags| flags & 0x80 != 0);
-                pool::give_exchange(x);
+                self.spare = Some(x);
                 if is_response {
                     return Err(Code::Protocol);
                 }
-                house.count(Fate::Unanswered);
+                self.house.count(Fate::Unanswered);
                 reset(&mut send, Code::Internal);
             }
             Served::Now => {
@@ -346,15 +382,15 @@ impl Talk {
                 match sent {
                     // Dropping the stream ends it.
                     Some(Ok(len)) if len == out.len() => {
-                        pool::give_exchange(x);
+                        self.spare = Some(x);
                         self.answered();
                     }
                     Some(Err(WriteError::Stopped(_))) => {
-                        pool::give_exchange(x);
+                        self.spare = Some(x);
                         reset(&mut send, Code::Cancelled);
                         return self.cancelled();
                     }
-                    Some(Err(_)) => pool::give_exchange(x),
+                    Some(Err(_)) => self.spare = Some(x),
                     other => {
                         let done = other.and_then(Result::ok).unwrap_or(0);
                         let rest = out.split_off(done);

@@ -16,7 +16,9 @@ use h3::quic::{
     StreamErrorIncoming, StreamId, WriteBuf,
 };
 use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::endpoint::{Fate, House};
 
 /// What a request may have on its stream, in octets: a message in its body, a header list, and room for their frames, for
 /// frames that mean nothing, and for a header list that is too large to be told so.
@@ -53,9 +55,8 @@ pub(super) type Stopped =
 
 /// What a connection's streams share.
 pub(super) struct Shared {
+    house: Arc<House>,
     connection: quinn::Connection,
-    /// Places for requests that are large, of all connections.
-    large: Arc<Semaphore>,
     /// What streams that are not for requests may still have.
     left: AtomicU64,
     /// Of the request that came last.
@@ -75,6 +76,9 @@ impl Shared {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(octets));
         spent.map(drop).map_err(|_| {
             let why = "too much beside requests";
+            if self.connection.close_reason().is_none() {
+                self.house.count(Fate::Load);
+            }
             self.connection.close(number(Code::H3_EXCESSIVE_LOAD.value()), why.as_bytes());
             ConnectionErrorIncoming::Undefined(Arc::new(io::Error::other(why)))
         })
@@ -83,7 +87,7 @@ impl Shared {
 
 impl Line {
     /// Wraps a connection.
-    pub(super) fn new(connection: quinn::Connection, large: Arc<Semaphore>) -> Self {
+    pub(super) fn new(connection: quinn::Connection, house: Arc<House>) -> Self {
         let requests = unfold(connection.clone(), |connection| async {
             Some((connection.accept_bi().await, connection))
         });
@@ -92,8 +96,8 @@ impl Line {
         });
         Self {
             shared: Arc::new(Shared {
+                house,
                 connection,
-                large,
                 left: AtomicU64::new(CONTROL),
                 stopped: Mutex::new(None),
             }),
@@ -112,7 +116,7 @@ impl Line {
 
 impl<B: Buf> Connection<B> for Line {
     type RecvStream = Incoming;
-    type OpenStreams = Closed;
+    type OpenStreams = Self;
 
     fn poll_accept_recv(
         &mut self,
@@ -147,8 +151,10 @@ impl<B: Buf> Connection<B> for Line {
         }))
     }
 
-    fn opener(&self) -> Closed {
-        Closed
+    /// What opens nothing: a server has no requests, and pushes nothing.
+    fn opener(&self) -> Self {
+        let line = Self::new(self.shared.connection.clone(), Arc::clone(&self.shared.house));
+        Self { has_control: true, ..line }
     }
 }
 
@@ -189,30 +195,6 @@ impl<B: Buf> OpenStreams<B> for Line {
     fn close(&mut self, code: Code, reason: &[u8]) {
         self.shared.connection.close(number(code.value()), reason);
     }
-}
-
-/// Opens nothing: a server has no requests, and pushes nothing.
-pub(super) struct Closed;
-
-impl<B: Buf> OpenStreams<B> for Closed {
-    type BidiStream = Both<B>;
-    type SendStream = Outgoing<B>;
-
-    fn poll_open_bidi(
-        &mut self,
-        _: &mut Context<'_>,
-    ) -> Poll<Result<Both<B>, StreamErrorIncoming>> {
-        Poll::Ready(Err(unwanted()))
-    }
-
-    fn poll_open_send(
-        &mut self,
-        _: &mut Context<'_>,
-    ) -> Poll<Result<Outgoing<B>, StreamErrorIncoming>> {
-        Poll::Ready(Err(unwanted()))
-    }
-
-    fn close(&mut self, _: Code, _: &[u8]) {}
 }
 
 /// Both directions of a request.
@@ -297,7 +279,7 @@ impl Incoming {
         };
         *left = left.saturating_sub(octets);
         if place.is_none() && *left < REQUEST - SMALL {
-            *place = Arc::clone(&self.shared.large).try_acquire_owned().ok();
+            *place = Arc::clone(&self.shared.house.large).try_acquire_owned().ok();
         }
         if *left > 0 && (*left >= REQUEST - SMALL || place.is_some()) {
             return Ok(());
