@@ -450,6 +450,8 @@ async fn doh_07_large_headers_get_431() {
     let End::Fin(octets) = got else { panic!() };
     // `:status` is literal with the name of the static table: the code stands there, plain or by Huffman.
     assert!(octets.len() < 40, "{octets:?}");
+    let has = |code: &[u8]| octets.windows(3).any(|three| three == code);
+    assert!(has(b"431") || has(&[0x69, 0x90, 0xff]), "{octets:?}");
     let (_send, mut recv) = raw.request(&good(), true).await;
     assert!(is_response(&end(&mut recv).await));
 }
@@ -526,6 +528,29 @@ async fn q_06_a_frame_of_any_length_takes_no_memory() {
     let grown = place.gateway.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} octets");
     place.still_serves().await;
+}
+
+#[tokio::test]
+async fn tls_02_early_data_of_doq_is_nothing_to_http3() {
+    let place = Place::new("quic {\n  early_data\n }");
+    let mut browser = place.browser().await;
+    browser.ask("fixed.test A").await;
+    assert_eq!(place.count("causeway_quic_handshakes_total", "result=\"done\""), 1.0);
+}
+
+#[tokio::test]
+async fn q_02_who_takes_no_goaway_is_not_waited_for() {
+    let place = Place::new("timeouts {\n  idle 1s\n }");
+    let raw = Raw::new(&place).await;
+    let mut control = soon(raw.connection.accept_uni()).await.unwrap();
+    let settings = soon(control.read_chunk(4096, true)).await.unwrap().unwrap().bytes.len();
+    // Room for that on a stream, and for nothing more; and signs of life, so that QUIC itself does not end it.
+    let client = Client::new(place.pki.ca(), &["h3"]).transport(|t| {
+        t.stream_receive_window((settings as u32).into());
+        t.keep_alive_interval(Some(Duration::from_millis(100)));
+    });
+    let connection = client.connect(place.address()).await.unwrap();
+    assert_eq!(closed(&connection).await, End::Closed(0x100));
 }
 
 #[tokio::test]

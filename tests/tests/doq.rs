@@ -208,21 +208,14 @@ async fn doq_07_what_dns_cannot_answer_is_answered_by_dns() {
     let place = Place::new("acl {\n  drop type AAAA\n }");
     let (_client, connection) = place.connect().await;
     for (what, octets, rcode) in [
-        ("garbage", [&[0, 0], &[0x55; 30][..]].concat(), ResponseCode::FormErr),
+        // 0x55 as flags is a query with the opcode 10.
+        ("garbage", [&[0, 0], &[0x55; 30][..]].concat(), ResponseCode::NotImp),
         ("no question", message([0, 0, 1, 0, 0, 0])[..12].to_vec(), ResponseCode::FormErr),
         ("two questions", message([0, 0, 1, 0, 0, 2]), ResponseCode::FormErr),
         ("an opcode", message([0, 0, 0x29, 0, 0, 1]), ResponseCode::NotImp),
     ] {
         let octets = framed(&octets);
         let got = exchange(&connection, &octets).await;
-        if what == "garbage" {
-            // 0x55 as flags is a query with the opcode 10.
-            assert!(
-                matches!(got.reply().rcode(), ResponseCode::FormErr | ResponseCode::NotImp),
-                "{got:?}"
-            );
-            continue;
-        }
         assert_eq!(got.reply().rcode(), rcode, "{what}");
     }
     // Where nothing is to be said, nothing is: not even an end without an answer.
