@@ -539,6 +539,16 @@ impl Exchange {
         }
     }
 
+    /// Appends the records of the answer section of the query just asked that `keep` says yes to, to the additional section.
+    pub fn graft_glue(&mut self, keep: impl Fn(&Rr) -> bool) {
+        let (own, sub) = self.frames.split_at_mut(self.depth + 1);
+        let (own, sub) = (&mut own[self.depth].answer, &sub[0].answer);
+        for rr in sub.section(Section::Answer).filter(|rr| keep(rr)) {
+            let (owner, data) = (sub.owner(rr), sub.data(rr));
+            own.push_class(Section::Additional, owner, rr.class, rr.rtype, rr.ttl, &[data]);
+        }
+    }
+
     /// Swaps the answer with the one set aside in this run of the chain.
     pub fn swap_aside(&mut self) {
         let frame = self.top_mut();

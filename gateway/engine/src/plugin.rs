@@ -15,6 +15,7 @@
 //! 7. Observers see the client's exchanges only, not nested ones.
 //! 8. A transfer sets [`Exchange::stream`]: message after message is encoded by the listener.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -132,6 +133,8 @@ pub enum Role {
     Ready(Arc<dyn Ready>),
     /// Has zones that can be transferred.
     Transfer(Arc<dyn Transfer>),
+    /// Something that is of use to plugins that know its type: see [`Roles::known`].
+    Known(Arc<dyn Any + Send + Sync>),
 }
 
 /// The kinds of roles, for messages.
@@ -143,6 +146,8 @@ pub enum Kind {
     Ready,
     /// [`Role::Transfer`].
     Transfer,
+    /// [`Role::Known`].
+    Known,
 }
 
 impl Role {
@@ -152,6 +157,7 @@ impl Role {
             Self::SearchPath(_) => Kind::SearchPath,
             Self::Ready(_) => Kind::Ready,
             Self::Transfer(_) => Kind::Transfer,
+            Self::Known(_) => Kind::Known,
         }
     }
 }
@@ -195,6 +201,14 @@ impl Roles {
     /// Each role with the name of the plugin that offers it; none before the block is complete.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Role)> {
         self.0.get().into_iter().flatten().map(|(name, role)| (*name, role))
+    }
+
+    /// The first thing of a type that a plugin offers as [`Role::Known`].
+    pub fn known<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.iter().find_map(|(_, role)| match role {
+            Role::Known(known) => Arc::clone(known).downcast().ok(),
+            _ => None,
+        })
     }
 }
 

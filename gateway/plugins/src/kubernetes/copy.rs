@@ -2,38 +2,23 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use engine::{Fault, Stream, Transfer};
 use k8s::{PortRef, Reader, ServiceKind, ServiceRef};
 use wire::{Answer, Name, Section, rcode, rtype};
 
-use super::address::{Label, is_reverse, reverse_name};
 use super::lookup::Look;
-use super::sheet::Sheet;
 use super::{Cluster, Kubernetes};
-use crate::shared::transfer::Pages;
+use crate::shared::cluster::address::{Label, is_reverse, reverse_name};
+use crate::shared::cluster::{NOT_KNOWN, NOT_READY};
+use crate::shared::sheet::Sheet;
+use crate::shared::transfer::{Copied, Pages};
 
 /// How many services are copied under one read lock; writers have their turn in between.
 const STEP: usize = 256;
-/// The cluster is not known yet (RFC 8914 §4.15).
-const NOT_READY: Fault =
-    Fault { rcode: rcode::SERVFAIL, ede: Some(14), why: "the cluster's objects are not known yet" };
-
-/// A zone's records at one time, shared by those who read them at the same time.
-#[derive(Debug)]
-pub(super) struct Copied {
-    /// The store's version before they were copied.
-    version: u64,
-    /// The records.
-    pages: Pages,
-}
-
-impl AsRef<Pages> for Copied {
-    fn as_ref(&self) -> &Pages {
-        &self.pages
-    }
-}
+/// The cluster is not known yet.
+const UNKNOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(NOT_READY), why: NOT_KNOWN };
 
 impl Transfer for Kubernetes {
     fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
@@ -42,7 +27,7 @@ impl Transfer for Kubernetes {
             return None;
         }
         if !cluster.store.synced() {
-            return Some(Err(NOT_READY));
+            return Some(Err(UNKNOWN));
         }
         // A client that has this serial or a later one gets the SOA record alone (RFC 1995 §2, RFC 1982 §3.2).
         if serial.is_some_and(|theirs| theirs.wrapping_sub(cluster.store.serial()) < 1 << 31) {
@@ -63,28 +48,18 @@ impl Transfer for Kubernetes {
 }
 
 impl Cluster {
-    /// A zone's records: those that somebody reads already if nothing has changed since, else a new copy.
+    /// A zone's records.
     fn copy(&self, zone: &Name) -> Arc<Copied> {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        copies.retain(|(_, copy)| copy.strong_count() > 0);
-        let known = copies.iter().find(|(own, _)| own == zone).and_then(|(_, copy)| copy.upgrade());
-        let version = self.store.version();
-        if let Some(known) = known.filter(|copy| copy.version == version) {
-            return known;
-        }
-        let mut pages = Pages::new();
-        self.copy_soa(zone, &mut pages);
-        self.copy_servers(zone, &mut pages);
-        if is_reverse(zone) {
-            self.copy_addresses(zone, &mut pages);
-        } else {
-            self.copy_services(zone, &mut pages);
-        }
-        self.copy_soa(zone, &mut pages);
-        let copy = Arc::new(Copied { version, pages });
-        copies.retain(|(own, _)| own != zone);
-        copies.push((zone.clone(), Arc::downgrade(&copy)));
-        copy
+        self.copies.of(zone, self.store.version(), |pages| {
+            self.copy_soa(zone, pages);
+            self.copy_servers(zone, pages);
+            if is_reverse(zone) {
+                self.copy_addresses(zone, pages);
+            } else {
+                self.copy_services(zone, pages);
+            }
+            self.copy_soa(zone, pages);
+        })
     }
 
     /// Copies the zone's SOA record.
@@ -177,7 +152,7 @@ impl Cluster {
         let mut answer = Answer::default();
         let mut sheet = Sheet::new(&mut answer, self.ttl);
         for endpoint in service.endpoints().filter(|endpoint| endpoint.ready()) {
-            let label = self.endpoint_label(&endpoint);
+            let label = self.calls.label(&endpoint);
             let owner = label.and_then(|label| name.child(label.bytes()));
             if let (Some(owner), Some(ip)) = (owner, endpoint.ip()) {
                 sheet.address(Section::Answer, owner.wire(), ip);

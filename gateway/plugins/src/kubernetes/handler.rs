@@ -1,12 +1,14 @@
 //! Queries: zone, look-up, aliases, and what is said of names that are not there.
 
-use engine::{Carry, End, Exchange, Fault, Plugin, Ready, Step};
+use engine::{Carry, Exchange, Fault, Plugin, Ready, Step};
 use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
-use super::address::is_reverse;
-use super::lookup::{Found, Look};
-use super::sheet::Sheet;
+use super::lookup::Look;
 use super::{Cluster, Kubernetes};
+use crate::shared::alias;
+use crate::shared::cluster::address::is_reverse;
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY};
+use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
 
 /// How many aliases inside the zones may lead to one another (RFC 1034 §3.6.2 asks for an end).
@@ -14,10 +16,6 @@ const MAX_ALIASES: usize = 8;
 
 /// Aliases that lead in a circle, or too far.
 const TOO_MANY_ALIASES: Fault = Fault::servfail("too many aliases in a row");
-/// The name that an alias stands for could not be looked up.
-const ALIAS_FAILED: Fault = Fault::servfail("the name that an alias stands for was not found out");
-/// RFC 8914 §4.15: the server is not ready yet.
-const NOT_READY: u16 = 14;
 
 /// What becomes of a query.
 #[derive(Debug)]
@@ -53,24 +51,7 @@ impl Plugin for Kubernetes {
     }
 
     fn asked(&self, x: &mut Exchange, _carry: Carry) -> Step {
-        let (_, answer, end) = x.sub();
-        let code = match end {
-            Some(End::Answered) => answer.rcode,
-            // Nobody here is asked for such names: whoever asked has the alias, and may go on from there.
-            Some(End::Failed(Fault::UNANSWERED)) => rcode::REFUSED,
-            Some(End::Failed(fault)) => fault.rcode,
-            Some(End::Silent) | None => rcode::SERVFAIL,
-        };
-        match code {
-            // The response code is that of the last name (RFC 6604 §2.1).
-            rcode::NOERROR | rcode::NXDOMAIN => {
-                x.graft();
-                x.answer_mut().rcode = code;
-                Step::Done
-            }
-            rcode::REFUSED => Step::Done,
-            _ => Step::Fail(ALIAS_FAILED),
-        }
+        alias::asked(x)
     }
 }
 
@@ -101,7 +82,7 @@ impl Cluster {
                 }
                 Found::NotYet => {
                     let options = &mut sheet.answer().options;
-                    options.push_ede(NOT_READY, "the cluster's objects are not known yet");
+                    options.push_ede(NOT_READY, NOT_KNOWN);
                     return self.close(&mut sheet, zone, rcode::SERVFAIL, true);
                 }
                 Found::Alias(target) => match self.zones.longest(&target) {

@@ -2,16 +2,14 @@
 
 use std::net::IpAddr;
 
-use k8s::{
-    Address, EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Protocol, Reader,
-    ServiceKind, State,
-};
+use k8s::{EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Reader, ServiceKind, State};
 use wire::{Name, Section, class, rtype};
 
-use super::address::{Reverse, is_reverse, pod_address, reverse, undashed};
 use super::name::{Part, Rules, Wanted, spells};
-use super::sheet::Sheet;
 use super::{Cluster, Pods};
+use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
+use crate::shared::cluster::{Found, Pen, found, has_protocol, is_port, weight};
+use crate::shared::sheet::Sheet;
 
 /// The version of the specification that is served.
 const VERSION: &[u8] = b"1.1.0";
@@ -23,20 +21,6 @@ pub(super) const NAME_SERVER: &[u8] = b"\x02ns\x03dns";
 const MAILBOX: &[u8] = b"\x0ahostmaster";
 /// The longest that a zone's SOA record may be kept, in seconds.
 const SOA_TTL: u32 = 300;
-
-/// What a look-up found.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "lives on the stack for one look-up")]
-pub(super) enum Found {
-    /// The name is there; its records of the type, if it has any, are written.
-    Name,
-    /// The name is not there.
-    Nothing,
-    /// Whether the name is there can not be known yet.
-    NotYet,
-    /// The name is another one for this; its CNAME record is written.
-    Alias(Name),
-}
 
 /// One look-up.
 #[derive(Debug)]
@@ -81,7 +65,7 @@ impl Look<'_> {
                 Found::Name
             }
             Wanted::NameServer => {
-                self.name_server(&mut |_, ip| self.address(sheet, ip));
+                self.name_server(&mut |_, ip| self.pen().address(sheet, ip));
                 Found::Name
             }
             Wanted::Branch if head == b"\x03dns" => Found::Name,
@@ -95,6 +79,11 @@ impl Look<'_> {
             Wanted::Pod { address, namespace } => self.pod(address, namespace, sheet),
             Wanted::Service { key, at, part } => self.service(key, at, part, sheet),
         }
+    }
+
+    /// What writes the name's records.
+    fn pen(&self) -> Pen<'_> {
+        Pen { name: self.name, rtype: self.rtype, calls: self.cluster.calls }
     }
 
     /// The zone's own records.
@@ -141,7 +130,7 @@ impl Look<'_> {
                     }
                 }
                 (ServiceKind::Headless, Some(ip)) => {
-                    let label = self.cluster.endpoint_label(&endpoint);
+                    let label = self.cluster.calls.label(&endpoint);
                     if let Some(name) = label.and_then(|label| name.child(label.bytes())) {
                         any = true;
                         each(name.wire(), ip);
@@ -191,7 +180,7 @@ impl Look<'_> {
                 return Found::Nothing;
             }
         }
-        self.address(sheet, ip);
+        self.pen().address(sheet, ip);
         Found::Name
     }
 
@@ -210,7 +199,7 @@ impl Look<'_> {
         // The end of the name from the service on is the service's own name.
         let own = self.name.wire().get(at..).unwrap_or_default();
         match (service.kind, part) {
-            (ServiceKind::ExternalName, Part::Whole) => self.alias(service.external, sheet),
+            (ServiceKind::ExternalName, Part::Whole) => self.pen().alias(service.external, sheet),
             (ServiceKind::ExternalName, _) => Found::Nothing,
             (ServiceKind::Headless, Part::Zones) => Found::Name,
             (ServiceKind::Headless, Part::Zone { zone, prefer }) => {
@@ -218,9 +207,15 @@ impl Look<'_> {
                 let ready = |endpoint: &EndpointRef<'_>| endpoint.ready();
                 let mut endpoints = service.endpoints.clone();
                 if prefer && !endpoints.any(|endpoint| ready(&endpoint) && local(&endpoint)) {
-                    self.endpoints(&service, own, sheet, ready, |_| true);
+                    self.pen().endpoints(&service.endpoints, own, sheet, ready, |_| true);
                 } else {
-                    self.endpoints(&service, own, sheet, |one| ready(one) && local(one), |_| true);
+                    self.pen().endpoints(
+                        &service.endpoints,
+                        own,
+                        sheet,
+                        |one| ready(one) && local(one),
+                        |_| true,
+                    );
                 }
                 Found::Name
             }
@@ -242,13 +237,13 @@ impl Look<'_> {
                 found(has_protocol(service.ports, protocol))
             }
             (ServiceKind::Headless, Part::Whole) => {
-                self.endpoints(&service, own, sheet, |one| one.ready(), |_| true)
+                self.pen().endpoints(&service.endpoints, own, sheet, |one| one.ready(), |_| true)
             }
             (ServiceKind::Headless, Part::Port { name, protocol }) => {
                 let wanted = |port: &k8s::PortRef<'_>| is_port(port, name, protocol);
                 let has =
                     |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
-                self.endpoints(&service, own, sheet, has, wanted)
+                self.pen().endpoints(&service.endpoints, own, sheet, has, wanted)
             }
             (ServiceKind::Headless, Part::Ports(protocol)) => {
                 let mut endpoints = service.endpoints.filter(EndpointRef::ready);
@@ -263,9 +258,9 @@ impl Look<'_> {
                 let is = |one: &EndpointRef<'_>| {
                     one.ready()
                         && one.cluster() == cluster
-                        && self.cluster.is_called(one, label, address)
+                        && self.cluster.calls.is(one, label, address)
                 };
-                self.endpoints(&service, own, sheet, is, |_| true)
+                self.pen().endpoints(&service.endpoints, own, sheet, is, |_| true)
             }
         }
     }
@@ -279,89 +274,17 @@ impl Look<'_> {
         wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
     ) {
         if self.rtype != rtype::SRV {
-            service.ips.for_each(|ip| self.address(sheet, ip));
+            service.ips.for_each(|ip| self.pen().address(sheet, ip));
             return;
         }
         let count = service.ips.count() * service.ports.filter(&wanted).count();
         for port in service.ports.filter(&wanted) {
             if !service.ips.is_empty() {
-                sheet.srv(self.name.wire(), weight(count), port.number, own);
+                self.pen().srv(sheet, weight(count), port.number, own);
             }
         }
         if sheet.is_answered() {
             service.ips.for_each(|ip| sheet.address(Section::Additional, own, ip));
-        }
-    }
-
-    /// Writes what the endpoints that `one_of` picks have; the ports are those that `wanted` picks.
-    fn endpoints(
-        &self,
-        service: &Service<'_>,
-        own: &[u8],
-        sheet: &mut Sheet<'_>,
-        one_of: impl Fn(&EndpointRef<'_>) -> bool,
-        wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
-    ) -> Found {
-        let picked = || service.endpoints.clone().filter(&one_of);
-        let mut count = 0;
-        let mut alias = None;
-        let mut any = false;
-        for endpoint in picked() {
-            any = true;
-            match (self.rtype, endpoint.address()) {
-                (rtype::SRV, _) => count += endpoint.ports().filter(&wanted).count().max(1),
-                (_, Address::Ip(ip)) => self.address(sheet, ip),
-                (_, Address::Name(name)) => alias = alias.or(Some(name)),
-            }
-        }
-        if self.rtype == rtype::SRV {
-            picked().for_each(|one| self.endpoint_srv(&one, own, weight(count), sheet, &wanted));
-        }
-        match alias {
-            // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
-            Some(target) if !picked().any(|one| one.ip().is_some()) => self.alias(target, sheet),
-            _ => found(any),
-        }
-    }
-
-    /// Writes an endpoint's SRV records and the address that they lead to.
-    fn endpoint_srv(
-        &self,
-        endpoint: &EndpointRef<'_>,
-        own: &[u8],
-        weight: u16,
-        sheet: &mut Sheet<'_>,
-        wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
-    ) {
-        let target = match endpoint.address() {
-            Address::Name(name) => target(name),
-            Address::Ip(_) => self.cluster.endpoint_name(endpoint, own),
-        };
-        let Some(target) = target else { return };
-        let mut any = false;
-        for port in endpoint.ports().filter(wanted) {
-            any = true;
-            sheet.srv(self.name.wire(), weight, port.number, target.wire());
-        }
-        if let (true, Some(ip)) = (any, endpoint.ip()) {
-            sheet.address(Section::Additional, target.wire(), ip);
-        }
-    }
-
-    /// Writes that the name is another one for `text`.
-    fn alias(&self, text: &[u8], sheet: &mut Sheet<'_>) -> Found {
-        let Some(target) = target(text) else { return Found::Nothing };
-        sheet.add(Section::Answer, self.name.wire(), rtype::CNAME, target.wire());
-        match self.rtype {
-            rtype::CNAME | rtype::ANY => Found::Name,
-            _ => Found::Alias(target),
-        }
-    }
-
-    /// Writes an address if its type is asked for.
-    fn address(&self, sheet: &mut Sheet<'_>, ip: IpAddr) {
-        if self.rtype == if ip.is_ipv4() { rtype::A } else { rtype::AAAA } {
-            sheet.address(Section::Answer, self.name.wire(), ip);
         }
     }
 }
@@ -415,32 +338,4 @@ impl Cluster {
         let ttl = self.ttl.min(SOA_TTL);
         sheet.answer().push_parts(section, zone, rtype::SOA, ttl, &data);
     }
-}
-
-/// What a look-up that has nothing to say but whether the name is there says.
-fn found(there: bool) -> Found {
-    if there { Found::Name } else { Found::Nothing }
-}
-
-/// Whether a port is the named one.
-fn is_port(port: &k8s::PortRef<'_>, name: &[u8], protocol: Protocol) -> bool {
-    port.protocol == protocol && port.name.eq_ignore_ascii_case(name)
-}
-
-/// Whether there is a named port of a protocol.
-fn has_protocol(mut ports: Ports<'_>, protocol: Protocol) -> bool {
-    ports.any(|port| port.protocol == protocol && !port.name.is_empty())
-}
-
-/// The weight of each of so many SRV records: a hundredth part, and one at least.
-fn weight(count: usize) -> u16 {
-    // At most 100.
-    (100 / count.max(1)).max(1) as u16
-}
-
-/// Reads the name that a service or a slice states; an address is none.
-fn target(text: &[u8]) -> Option<Name> {
-    let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty())?;
-    text.parse::<IpAddr>().err()?;
-    Name::parse(text)
 }

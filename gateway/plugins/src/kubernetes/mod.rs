@@ -1,6 +1,5 @@
 #![doc = include_str!("README.md")]
 
-mod address;
 mod called;
 mod copy;
 mod handler;
@@ -10,22 +9,22 @@ mod metrics;
 mod name;
 mod search;
 mod setup;
-mod sheet;
 mod source;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
 use engine::Descriptor;
 use k8s::Store;
 use wire::Name;
 
+use crate::shared::cluster::Calls;
 use crate::shared::fall::Fall;
+use crate::shared::transfer::Copies;
 use crate::shared::zones::Zones;
-use copy::Copied;
 use source::Source;
 
 /// The registry entry.
@@ -55,8 +54,8 @@ struct Cluster {
     zonal: bool,
     /// Whether services without ready endpoints are not there.
     ignore_empty: bool,
-    /// Whether endpoints are called after their pods.
-    pod_names: bool,
+    /// What endpoints are called.
+    calls: Calls,
     /// The addresses of this process, for NS records.
     own: Box<[IpAddr]>,
     /// The machine's own search domains, behind those of a pod.
@@ -67,7 +66,7 @@ struct Cluster {
     #[expect(dead_code, reason = "held, since the watches end with it")]
     source: Option<Arc<Source>>,
     /// The zones' last copies for transfers, as long as somebody reads them.
-    copies: Mutex<Vec<(Name, Weak<Copied>)>>,
+    copies: Copies,
 }
 
 /// What names of pods give.

@@ -4,7 +4,7 @@ use engine::{Exchange, SearchPath};
 use wire::Name;
 
 use super::Kubernetes;
-use super::address::{Label, is_reverse};
+use crate::shared::cluster::address::{Label, is_reverse};
 
 impl SearchPath for Kubernetes {
     /// `<namespace>.svc.<zone>`, `svc.<zone>`, `<zone>`, then the machine's own domains, then none. A client whose address pods

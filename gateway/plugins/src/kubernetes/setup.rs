@@ -11,10 +11,12 @@ use engine::{Role, Setup};
 use k8s::{Keep, Limits, Selector, Store, Tls};
 use wire::Name;
 
-use super::address::is_reverse;
 use super::source::{self, Source};
 use super::{Cluster, Kubernetes, Pods};
+use crate::shared::cluster::address::is_reverse;
+use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
+use crate::shared::transfer::Copies;
 use crate::shared::zones::Zones;
 use crate::shared::{file, host};
 
@@ -325,14 +327,15 @@ pub(super) fn set_up_with(
         pods: config.pods,
         zonal: config.zonal.is_some(),
         ignore_empty: config.ignore_empty,
-        pod_names: config.pod_names,
+        calls: Calls { pod_names: config.pod_names },
         own: own_addresses(setup),
         search: search_domains(Path::new(RESOLV_CONF)),
         store,
         source,
-        copies: std::sync::Mutex::default(),
+        copies: Copies::default(),
     };
     let plugin = Kubernetes(Arc::new(cluster));
+    setup.offer(Role::Known(Arc::new(plugin.0.view())));
     setup.offer(Role::Ready(Arc::new(plugin.clone())));
     setup.offer(Role::Transfer(Arc::new(plugin.clone())));
     if config.pods == Pods::Verified {
@@ -341,6 +344,18 @@ pub(super) fn set_up_with(
     setup.provide(plugin.clone());
     setup.install(plugin);
     Ok(())
+}
+
+impl Cluster {
+    /// What the block's other plugins see of the cluster.
+    fn view(&self) -> View {
+        View {
+            store: self.store.clone(),
+            calls: self.calls,
+            ignore_empty: self.ignore_empty,
+            own: self.own.clone(),
+        }
+    }
 }
 
 impl Config {

@@ -1,12 +1,15 @@
 //! What several plugins need.
 
+pub(crate) mod alias;
 pub mod asked;
 pub(crate) mod bound;
 pub(crate) mod client_tls;
+pub(crate) mod cluster;
 pub mod empty;
 pub mod expr;
 pub mod fall;
 pub mod file;
+pub(crate) mod glue;
 pub mod gotemplate;
 pub mod host;
 pub mod listen;
@@ -22,6 +25,7 @@ pub mod response;
 pub mod reverse;
 #[cfg(test)]
 pub(crate) mod scripted;
+pub(crate) mod sheet;
 pub mod span;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -45,6 +45,7 @@ pub(crate) static CHAIN: &[&Descriptor] = &[
     &crate::bind::PLUGIN,
     &crate::autopath::PLUGIN,
     &crate::transfer::PLUGIN,
+    &crate::k8s_external::PLUGIN,
     &KUBERNETES,
     &crate::shared::testing::ANSWERS,
 ];
@@ -71,13 +72,13 @@ pub(crate) fn bench(yaml: &'static str, corefile: &str) -> Bench {
 }
 
 /// A gateway over a cluster that is not known yet.
-fn unsynced(corefile: &str) -> Bench {
+pub(crate) fn unsynced(corefile: &str) -> Bench {
     MADE.set(Made::Unsynced);
     Bench::new(CHAIN, corefile)
 }
 
 /// Changes the objects behind the last gateway.
-fn change(yaml: &'static str) {
+pub(crate) fn change(yaml: &'static str) {
     WRITER.with_borrow_mut(|kept| {
         let (writer, _) = kept.as_mut().unwrap();
         k8s::from_yaml(yaml).unwrap().iter().for_each(|event| writer.apply(event));
@@ -115,7 +116,7 @@ fn table(bench: &Bench, rows: &[(&str, &str)]) {
 }
 
 /// Puts the records of each section in order.
-fn sorted(reply: &str) -> String {
+pub(crate) fn sorted(reply: &str) -> String {
     let sections = reply.split(" | ").map(|section| {
         let mut records: Vec<&str> = section.split("; ").collect();
         records.sort_unstable();

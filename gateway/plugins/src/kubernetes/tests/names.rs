@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use wire::Name;
 
-use super::super::address::{Label, Reverse, pod_address, reverse, reverse_name, undashed};
 use super::super::name::{Part, Rules, Wanted, spells};
+use crate::shared::cluster::address::{
+    Label, Reverse, pod_address, reverse, reverse_name, undashed,
+};
 
 /// Reads a name below `z`.
 fn read(text: &str, rules: Rules) -> String {

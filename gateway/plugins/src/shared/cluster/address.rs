@@ -7,26 +7,26 @@ use wire::Name;
 
 /// A label under construction, of at most 63 octets (RFC 1035 §2.3.4).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Label {
+pub(crate) struct Label {
     /// Its length, then itself.
     wire: [u8; 64],
 }
 
 impl Label {
     /// An empty label, which is none.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { wire: [0; 64] }
     }
 
     /// A label of these octets in lower case; none if it would be empty or too long.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let mut label = Self::new();
         label.extend(bytes).filter(|()| !bytes.is_empty()).map(|()| label)
     }
 
     /// The address with dashes, as endpoints without a name have it: `172-16-1-1`, `fd00-b--3-1`. A dash at the end is followed
     /// by a 0, for host names end in none.
-    pub(super) fn dashed(address: IpAddr) -> Self {
+    pub(crate) fn dashed(address: IpAddr) -> Self {
         let mut label = Self::new();
         // At most 45 octets are written, which fit.
         let _unfailing = write!(label, "{address}");
@@ -35,7 +35,7 @@ impl Label {
     }
 
     /// The same for the text of a name.
-    pub(super) fn dashed_text(text: &[u8]) -> Option<Self> {
+    pub(crate) fn dashed_text(text: &[u8]) -> Option<Self> {
         let mut label = Self::of(text)?;
         label.dash();
         Some(label)
@@ -66,12 +66,12 @@ impl Label {
     }
 
     /// The length octet and the label.
-    pub(super) fn wire(&self) -> &[u8] {
+    pub(crate) fn wire(&self) -> &[u8] {
         &self.wire[..=usize::from(self.wire[0])]
     }
 
     /// The label without its length.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.wire()[1..]
     }
 }
@@ -83,14 +83,14 @@ impl fmt::Write for Label {
 }
 
 /// The address that [`Label::dashed`] would have given this label for.
-pub(super) fn undashed(label: &[u8]) -> Option<IpAddr> {
+pub(crate) fn undashed(label: &[u8]) -> Option<IpAddr> {
     let address = pod_address(label)?;
     (Label::dashed(address).bytes() == label).then_some(address)
 }
 
 /// The address in a pod's name, which need not be in its shortest form: three dashes that are apart make an IPv4 address, all
 /// else an IPv6 one.
-pub(super) fn pod_address(label: &[u8]) -> Option<IpAddr> {
+pub(crate) fn pod_address(label: &[u8]) -> Option<IpAddr> {
     let dashes = label.iter().filter(|byte| **byte == b'-').count();
     let together = label.windows(2).any(|pair| pair == b"--");
     let v4 = dashes == 3 && !together;
@@ -109,7 +109,7 @@ pub(super) fn pod_address(label: &[u8]) -> Option<IpAddr> {
 
 /// What a name below `in-addr.arpa` or `ip6.arpa` stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reverse {
+pub(crate) enum Reverse {
     /// An address (RFC 1035 §3.5, RFC 3596 §2.5).
     Address(IpAddr),
     /// Many: there may be names below it.
@@ -124,12 +124,12 @@ const IN_ADDR: &[u8] = b"\x07in-addr\x04arpa\0";
 const IP6: &[u8] = b"\x03ip6\x04arpa\0";
 
 /// Whether a zone is one of addresses.
-pub(super) fn is_reverse(zone: &Name) -> bool {
+pub(crate) fn is_reverse(zone: &Name) -> bool {
     zone.below_wire(IN_ADDR).is_some() || zone.below_wire(IP6).is_some()
 }
 
 /// Reads a name in a zone of addresses.
-pub(super) fn reverse(name: &Name) -> Reverse {
+pub(crate) fn reverse(name: &Name) -> Reverse {
     let read = if let Some(labels) = name.below_wire(IN_ADDR) {
         reverse_v4(labels)
     } else if let Some(labels) = name.below_wire(IP6) {
@@ -168,7 +168,7 @@ fn reverse_v6(labels: &[u8]) -> Option<Reverse> {
 }
 
 /// The reverse name of an address, as far as the zone's labels.
-pub(super) fn reverse_name(address: IpAddr) -> Option<Name> {
+pub(crate) fn reverse_name(address: IpAddr) -> Option<Name> {
     let mut text = String::new();
     match address {
         IpAddr::V4(address) => {

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
-use wire::{Answer, Rr, Section, rtype};
+use wire::{Answer, Rr, Section, Srv, rtype};
 
 /// Up to so many records are compared one by one, which is faster than hashing them.
 const FEW: usize = 16;
@@ -19,7 +19,7 @@ thread_local! {
 
 /// An answer to which records are added once each: a set of records has no duplicates (RFC 2181 §5).
 #[derive(Debug)]
-pub(super) struct Sheet<'a> {
+pub(crate) struct Sheet<'a> {
     /// The answer.
     answer: &'a mut Answer,
     /// The time to live of the records, in seconds.
@@ -28,33 +28,39 @@ pub(super) struct Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     /// Writes to `answer`, whose records count.
-    pub(super) fn new(answer: &'a mut Answer, ttl: u32) -> Self {
+    pub(crate) fn new(answer: &'a mut Answer, ttl: u32) -> Self {
         Self { answer, ttl }
     }
 
     /// The answer.
-    pub(super) fn answer(&mut self) -> &mut Answer {
+    pub(crate) fn answer(&mut self) -> &mut Answer {
         self.answer
     }
 
     /// Whether the answer section has a record.
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.answer.section(Section::Answer).next().is_some()
     }
 
     /// Adds an address record.
-    pub(super) fn address(&mut self, section: Section, owner: &[u8], address: IpAddr) {
+    pub(crate) fn address(&mut self, section: Section, owner: &[u8], address: IpAddr) {
         match address {
             IpAddr::V4(address) => self.add(section, owner, rtype::A, &address.octets()),
             IpAddr::V6(address) => self.add(section, owner, rtype::AAAA, &address.octets()),
         }
     }
 
-    /// Adds an SRV record of priority 0 (RFC 2782); a target that is too long for a name leaves it out.
-    pub(super) fn srv(&mut self, owner: &[u8], weight: u16, port: u16, target: &[u8]) {
+    /// Has the records to come live so many seconds.
+    pub(crate) fn set_ttl(&mut self, ttl: u32) {
+        self.ttl = ttl;
+    }
+
+    /// Adds an SRV record (RFC 2782); a target that is too long for a name leaves it out.
+    pub(crate) fn srv(&mut self, owner: &[u8], numbers: Srv, target: &[u8]) {
         let mut data = [0u8; 6 + 255];
-        data[2..4].copy_from_slice(&weight.to_be_bytes());
-        data[4..6].copy_from_slice(&port.to_be_bytes());
+        data[..2].copy_from_slice(&numbers.priority.to_be_bytes());
+        data[2..4].copy_from_slice(&numbers.weight.to_be_bytes());
+        data[4..6].copy_from_slice(&numbers.port.to_be_bytes());
         let len = 6 + target.len();
         if let Some(room) = data.get_mut(6..len) {
             room.copy_from_slice(target);
@@ -63,7 +69,7 @@ impl<'a> Sheet<'a> {
     }
 
     /// Adds a record unless it is there.
-    pub(super) fn add(&mut self, section: Section, owner: &[u8], rtype: u16, data: &[u8]) {
+    pub(crate) fn add(&mut self, section: Section, owner: &[u8], rtype: u16, data: &[u8]) {
         let answer = &*self.answer;
         let same = |rr: &Rr| {
             rr.section == section

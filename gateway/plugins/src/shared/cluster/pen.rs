@@ -1,0 +1,141 @@
+//! Records of what a name in a cluster's zone stands for.
+
+use std::net::IpAddr;
+
+use k8s::{Address, EndpointRef, EndpointsIter, PortRef, Ports, Protocol};
+use wire::{Name, Section, Srv, rtype};
+
+use super::Calls;
+use crate::shared::sheet::Sheet;
+
+/// What a look-up found.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one look-up")]
+pub(crate) enum Found {
+    /// The name is there; its records of the type, if it has any, are written.
+    Name,
+    /// The name is not there.
+    Nothing,
+    /// Whether the name is there can not be known yet.
+    NotYet,
+    /// The name is another one for this; its CNAME record is written.
+    Alias(Name),
+}
+
+/// Writes the records of one name and type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pen<'l> {
+    /// The name.
+    pub(crate) name: &'l Name,
+    /// The type.
+    pub(crate) rtype: u16,
+    /// What endpoints are called.
+    pub(crate) calls: Calls,
+}
+
+impl Pen<'_> {
+    /// Writes an address if its type is asked for.
+    pub(crate) fn address(&self, sheet: &mut Sheet<'_>, ip: IpAddr) {
+        if self.rtype == if ip.is_ipv4() { rtype::A } else { rtype::AAAA } {
+            sheet.address(Section::Answer, self.name.wire(), ip);
+        }
+    }
+
+    /// Writes an SRV record of priority 0.
+    pub(crate) fn srv(&self, sheet: &mut Sheet<'_>, weight: u16, port: u16, target: &[u8]) {
+        sheet.srv(self.name.wire(), Srv { priority: 0, weight, port }, target);
+    }
+
+    /// Writes that the name is another one for `text`.
+    pub(crate) fn alias(&self, text: &[u8], sheet: &mut Sheet<'_>) -> Found {
+        let Some(target) = target(text) else { return Found::Nothing };
+        sheet.add(Section::Answer, self.name.wire(), rtype::CNAME, target.wire());
+        match self.rtype {
+            rtype::CNAME | rtype::ANY => Found::Name,
+            _ => Found::Alias(target),
+        }
+    }
+
+    /// Writes what the endpoints that `one_of` picks have; the ports are those that `wanted` picks. `own` is the service's name.
+    pub(crate) fn endpoints(
+        &self,
+        endpoints: &EndpointsIter<'_>,
+        own: &[u8],
+        sheet: &mut Sheet<'_>,
+        one_of: impl Fn(&EndpointRef<'_>) -> bool,
+        wanted: impl Fn(&PortRef<'_>) -> bool,
+    ) -> Found {
+        let picked = || endpoints.clone().filter(&one_of);
+        let mut count = 0;
+        let mut alias = None;
+        let mut any = false;
+        for endpoint in picked() {
+            any = true;
+            match (self.rtype, endpoint.address()) {
+                (rtype::SRV, _) => count += endpoint.ports().filter(&wanted).count().max(1),
+                (_, Address::Ip(ip)) => self.address(sheet, ip),
+                (_, Address::Name(name)) => alias = alias.or(Some(name)),
+            }
+        }
+        if self.rtype == rtype::SRV {
+            picked().for_each(|one| self.endpoint_srv(&one, own, weight(count), sheet, &wanted));
+        }
+        match alias {
+            // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
+            Some(target) if !picked().any(|one| one.ip().is_some()) => self.alias(target, sheet),
+            _ => found(any),
+        }
+    }
+
+    /// Writes an endpoint's SRV records and the address that they lead to.
+    fn endpoint_srv(
+        &self,
+        endpoint: &EndpointRef<'_>,
+        own: &[u8],
+        weight: u16,
+        sheet: &mut Sheet<'_>,
+        wanted: impl Fn(&PortRef<'_>) -> bool,
+    ) {
+        let target = match endpoint.address() {
+            Address::Name(name) => target(name),
+            Address::Ip(_) => self.calls.name(endpoint, own),
+        };
+        let Some(target) = target else { return };
+        let mut any = false;
+        for port in endpoint.ports().filter(wanted) {
+            any = true;
+            self.srv(sheet, weight, port.number, target.wire());
+        }
+        if let (true, Some(ip)) = (any, endpoint.ip()) {
+            sheet.address(Section::Additional, target.wire(), ip);
+        }
+    }
+}
+
+/// What a look-up that has nothing to say but whether the name is there says.
+pub(crate) fn found(there: bool) -> Found {
+    if there { Found::Name } else { Found::Nothing }
+}
+
+/// Whether a port is the named one.
+pub(crate) fn is_port(port: &PortRef<'_>, name: &[u8], protocol: Protocol) -> bool {
+    port.protocol == protocol && port.name.eq_ignore_ascii_case(name)
+}
+
+/// Whether there is a named port of a protocol.
+pub(crate) fn has_protocol(mut ports: Ports<'_>, protocol: Protocol) -> bool {
+    ports.any(|port| port.protocol == protocol && !port.name.is_empty())
+}
+
+/// The weight of each of so many SRV records: a hundredth part, and one at least.
+pub(crate) fn weight(count: usize) -> u16 {
+    // At most 100.
+    (100 / count.max(1)).max(1) as u16
+}
+
+/// Reads the name that a service or a slice states; an address is none.
+pub(crate) fn target(text: &[u8]) -> Option<Name> {
+    let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty())?;
+    text.parse::<IpAddr>().err()?;
+    Name::parse(text)
+}
