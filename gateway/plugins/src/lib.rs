@@ -50,6 +50,7 @@ plugins! {
     template
     transfer
     hosts
+    k8s_external
     kubernetes
     file
     guard

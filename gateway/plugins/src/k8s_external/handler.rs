@@ -1,0 +1,88 @@
+//! Queries: zone, look-up, aliases, and what is said of names that are not there.
+
+use engine::{Carry, Exchange, Fault, Plugin, Step};
+use wire::{Answer, Name, Request, Section, class, rcode, rtype};
+
+use super::lookup::Look;
+use super::{External, Outside};
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View};
+use crate::shared::sheet::Sheet;
+use crate::shared::zone::NO_TRANSFER;
+use crate::shared::{alias, glue};
+
+/// The block has no cluster, which its set-up refuses.
+const NO_CLUSTER: Fault = Fault::servfail("the server block has no kubernetes");
+/// What an answer leads to is an alias's name.
+const ALIAS: Carry = Carry(u64::MAX);
+
+/// What becomes of a query.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one query")]
+enum Verdict {
+    /// The answer is written.
+    Answered,
+    /// The next plugin may know.
+    Pass,
+    /// The name is an alias of this one.
+    Alias(Name),
+}
+
+impl Plugin for External {
+    fn query(&self, x: &mut Exchange) -> Step {
+        let (request, answer) = x.parts_mut();
+        if request.class != class::IN {
+            return Step::Next;
+        }
+        let Some(zone) = self.0.zones.longest(&request.name) else { return Step::Next };
+        let asked = request.rtype;
+        if matches!(asked, rtype::AXFR | rtype::IXFR) {
+            return Step::Fail(NO_TRANSFER);
+        }
+        let Some(view) = self.0.view.get() else { return Step::Fail(NO_CLUSTER) };
+        match self.0.answer(view, request, zone, answer) {
+            Verdict::Answered if asked == rtype::SRV => glue::next(x, 0),
+            Verdict::Answered => Step::Done,
+            Verdict::Pass => Step::Next,
+            Verdict::Alias(target) => x.ask(&target, asked, ALIAS),
+        }
+    }
+
+    fn asked(&self, x: &mut Exchange, carry: Carry) -> Step {
+        match carry {
+            ALIAS => alias::asked(x),
+            step => glue::asked(x, step),
+        }
+    }
+}
+
+impl Outside {
+    /// Answers a request for a name in a zone.
+    fn answer(&self, view: &View, request: &Request, zone: &Name, answer: &mut Answer) -> Verdict {
+        let reader = view.store.read();
+        let mut sheet = Sheet::new(answer, self.ttl);
+        let (name, rtype) = (&request.name, request.rtype);
+        let found =
+            Look { outside: self, view, reader: &reader, zone, name, rtype }.run(&mut sheet);
+        let (code, soa) = match found {
+            Found::Name => (rcode::NOERROR, !sheet.is_answered()),
+            Found::Nothing if self.fall.through(name) => return Verdict::Pass,
+            Found::Nothing => (rcode::NXDOMAIN, true),
+            // What is not known yet is not passed on, for a wrong denial would be kept (RFC 2308 §5).
+            Found::NotYet => {
+                sheet.answer().options.push_ede(NOT_READY, NOT_KNOWN);
+                (rcode::SERVFAIL, true)
+            }
+            Found::Alias(target) => {
+                sheet.answer().set_authoritative(true);
+                return Verdict::Alias(target);
+            }
+        };
+        if soa {
+            self.soa(view, zone, Section::Authority, &mut sheet);
+        }
+        let answer = sheet.answer();
+        answer.rcode = code;
+        answer.set_authoritative(true);
+        Verdict::Answered
+    }
+}

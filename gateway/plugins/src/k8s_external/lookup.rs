@@ -1,0 +1,281 @@
+//! From a name and a type to the addresses that a cluster's services have outside.
+
+use std::net::IpAddr;
+
+use k8s::{Balancer, EndpointRef, Ips, PortRef, Reader, ServiceKind, ServiceRef};
+use wire::{Name, Section, rtype};
+
+use super::Outside;
+use super::name::{Part, Wanted};
+use crate::shared::cluster::address::{Label, Reverse, is_reverse, reverse, undashed};
+use crate::shared::cluster::{Found, Pen, View, found, has_protocol, is_port, target, weight};
+use crate::shared::sheet::Sheet;
+
+/// The label of a zone's name server, below the apex.
+pub(super) const NAME_SERVER: &[u8] = b"\x03ns1";
+/// The label of the mailbox of a zone's keepers.
+const MAILBOX: &[u8] = b"\x0ahostmaster";
+
+/// One look-up.
+#[derive(Debug)]
+pub(super) struct Look<'l> {
+    /// Whose zones these are.
+    pub(super) outside: &'l Outside,
+    /// The cluster.
+    pub(super) view: &'l View,
+    /// Its store, under its read lock.
+    pub(super) reader: &'l Reader<'l>,
+    /// The zone that the name is in.
+    pub(super) zone: &'l Name,
+    /// The name.
+    pub(super) name: &'l Name,
+    /// The type that is asked for.
+    pub(super) rtype: u16,
+}
+
+/// Where a service is, seen from outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    /// `externalIPs`.
+    ips: Ips<'a>,
+    /// What a load balancer's status has.
+    balancer: Balancer<'a>,
+}
+
+impl<'a> Shown<'a> {
+    /// Where this one is.
+    pub(super) fn of(service: &ServiceRef<'a>) -> Self {
+        Self { ips: service.external_ips(), balancer: service.load_balancer() }
+    }
+
+    /// Its addresses.
+    pub(super) fn ips(&self) -> impl Iterator<Item = IpAddr> + use<'a> {
+        self.ips.chain(self.balancer.ips())
+    }
+
+    /// Its host names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.balancer.hostnames()
+    }
+
+    /// Whether it is anywhere.
+    pub(super) fn is_anywhere(&self) -> bool {
+        self.ips().next().is_some() || self.names().next().is_some()
+    }
+}
+
+impl Look<'_> {
+    /// Finds the name and writes its records.
+    pub(super) fn run(&self, sheet: &mut Sheet<'_>) -> Found {
+        let Some(head) = self.name.below(self.zone) else { return Found::Nothing };
+        match Wanted::read(head, &self.outside.apex) {
+            Wanted::Apex => self.apex(sheet),
+            Wanted::Branch => Found::Name,
+            Wanted::NameServer => {
+                self.each_own(&mut |ip| self.pen().address(sheet, ip));
+                Found::Name
+            }
+            _ if is_reverse(self.zone) => self.reverse(sheet),
+            Wanted::Nothing => Found::Nothing,
+            _ if !self.view.store.synced() => Found::NotYet,
+            Wanted::Namespace(name) => found(self.reader.namespace(name)),
+            Wanted::Service { key, at, part } => self.service(key, at, part, sheet),
+        }
+    }
+
+    /// What writes the name's records.
+    fn pen(&self) -> Pen<'_> {
+        Pen { name: self.name, rtype: self.rtype, calls: self.view.calls }
+    }
+
+    /// The zone's own records.
+    fn apex(&self, sheet: &mut Sheet<'_>) -> Found {
+        match self.rtype {
+            rtype::SOA => self.outside.soa(self.view, self.zone, Section::Answer, sheet),
+            rtype::NS => {
+                if let Some(server) = self.outside.below(NAME_SERVER, self.zone) {
+                    sheet.add(Section::Answer, self.zone.wire(), rtype::NS, server.wire());
+                    self.each_own(&mut |ip| sheet.address(Section::Additional, server.wire(), ip));
+                }
+            }
+            _ => {}
+        }
+        Found::Name
+    }
+
+    /// Calls `each` with the addresses of the zone's server: those that services have outside which this process is an endpoint
+    /// of, else its own.
+    fn each_own(&self, each: &mut dyn FnMut(IpAddr)) {
+        let mut any = false;
+        for own in &self.view.own {
+            for (service, endpoint) in self.reader.endpoints_by_ip(*own) {
+                if !endpoint.ready() || self.view.hides(&service) {
+                    continue;
+                }
+                let shown = Shown::of(&service);
+                for ip in shown.ips() {
+                    any = true;
+                    each(ip);
+                }
+                if self.by_endpoints(&service, &shown) {
+                    any = true;
+                    each(*own);
+                }
+            }
+        }
+        if !any {
+            self.view.own.iter().for_each(|ip| each(*ip));
+        }
+    }
+
+    /// Whether a service is shown by its endpoints.
+    fn by_endpoints(&self, service: &ServiceRef<'_>, shown: &Shown<'_>) -> bool {
+        self.outside.headless && service.kind() == ServiceKind::Headless && !shown.is_anywhere()
+    }
+
+    /// The services that have an address.
+    fn reverse(&self, sheet: &mut Sheet<'_>) -> Found {
+        let ip = match reverse(self.name) {
+            Reverse::Address(ip) => ip,
+            // Names may be below; that none is would take a look at every address (RFC 8020 §2).
+            Reverse::Part if !self.outside.fall.through(self.name) => return Found::Name,
+            Reverse::Part | Reverse::Nothing => return Found::Nothing,
+        };
+        if !self.view.store.synced() {
+            return Found::NotYet;
+        }
+        let mut any = false;
+        for service in self.reader.services_by_external_ip(ip) {
+            let name = (!self.view.hides(&service)).then(|| self.outside.service_name(&service));
+            if let Some(name) = name.flatten() {
+                any = true;
+                if self.rtype == rtype::PTR {
+                    sheet.add(Section::Answer, self.name.wire(), rtype::PTR, name.wire());
+                }
+            }
+        }
+        found(any)
+    }
+
+    /// A service, its ports and its endpoints.
+    fn service(&self, key: &[u8], at: usize, part: Part<'_>, sheet: &mut Sheet<'_>) -> Found {
+        let Some(service) = self.reader.service(key) else { return Found::Nothing };
+        if self.view.hides(&service) {
+            return Found::Nothing;
+        }
+        // The end of the name from the service on is the service's own name.
+        let own = self.name.wire().get(at..).unwrap_or_default();
+        let shown = Shown::of(&service);
+        if self.by_endpoints(&service, &shown) {
+            return self.endpoints(&service, own, part, sheet);
+        }
+        if !shown.is_anywhere() {
+            return Found::Nothing;
+        }
+        match part {
+            Part::Whole => self.shown(&service, &shown, own, sheet, |_| true),
+            Part::Port { name, protocol } => {
+                let wanted = |port: &PortRef<'_>| is_port(port, name, protocol);
+                if !service.ports().any(|port| wanted(&port)) {
+                    return Found::Nothing;
+                }
+                self.shown(&service, &shown, own, sheet, wanted)
+            }
+            Part::Ports(protocol) => found(has_protocol(service.ports(), protocol)),
+            Part::Endpoint(_) => Found::Nothing,
+        }
+    }
+
+    /// Writes where a service is; the ports are those that `wanted` picks.
+    fn shown(
+        &self,
+        service: &ServiceRef<'_>,
+        shown: &Shown<'_>,
+        own: &[u8],
+        sheet: &mut Sheet<'_>,
+        wanted: impl Fn(&PortRef<'_>) -> bool,
+    ) -> Found {
+        let pen = self.pen();
+        if self.rtype != rtype::SRV {
+            shown.ips().for_each(|ip| pen.address(sheet, ip));
+            // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
+            return match (shown.ips().next(), shown.names().next()) {
+                (None, Some(name)) => pen.alias(name, sheet),
+                _ => Found::Name,
+            };
+        }
+        let places = shown.ips().count() + shown.names().count();
+        let weight = weight(places * service.ports().filter(&wanted).count());
+        for port in service.ports().filter(&wanted) {
+            if shown.ips().next().is_some() {
+                pen.srv(sheet, weight, port.number, own);
+            }
+            for target in shown.names().filter_map(target) {
+                pen.srv(sheet, weight, port.number, target.wire());
+            }
+        }
+        if sheet.is_answered() {
+            shown.ips().for_each(|ip| sheet.address(Section::Additional, own, ip));
+        }
+        Found::Name
+    }
+
+    /// A headless service by its endpoints.
+    fn endpoints(
+        &self,
+        service: &ServiceRef<'_>,
+        own: &[u8],
+        part: Part<'_>,
+        sheet: &mut Sheet<'_>,
+    ) -> Found {
+        let (pen, all) = (self.pen(), service.endpoints());
+        match part {
+            Part::Whole => pen.endpoints(&all, own, sheet, |one| one.ready(), |_| true),
+            Part::Port { name, protocol } => {
+                let wanted = |port: &PortRef<'_>| is_port(port, name, protocol);
+                let has =
+                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
+                pen.endpoints(&all, own, sheet, has, wanted)
+            }
+            Part::Ports(protocol) => {
+                let mut ready = all.filter(EndpointRef::ready);
+                found(ready.any(|one| has_protocol(one.ports(), protocol)))
+            }
+            Part::Endpoint(label) => {
+                let address = undashed(label);
+                let is =
+                    |one: &EndpointRef<'_>| one.ready() && self.view.calls.is(one, label, address);
+                pen.endpoints(&all, own, sheet, is, |_| true)
+            }
+        }
+    }
+}
+
+impl Outside {
+    /// A name below a zone's own labels; none if it would be too long.
+    pub(super) fn below(&self, label: &[u8], zone: &Name) -> Option<Name> {
+        let apex = Name::join(&self.apex, zone.wire())?;
+        Name::join(label, apex.wire())
+    }
+
+    /// The name of a service in the primary zone; none if it would be too long.
+    fn service_name(&self, service: &ServiceRef<'_>) -> Option<Name> {
+        self.name_in(&self.primary, service)
+    }
+
+    /// The name of a service in a zone; none if it would be too long.
+    pub(super) fn name_in(&self, zone: &Name, service: &ServiceRef<'_>) -> Option<Name> {
+        let (name, namespace) = (Label::of(service.name())?, Label::of(service.namespace())?);
+        let below = Name::join(namespace.wire(), zone.wire())?;
+        Name::join(name.wire(), below.wire())
+    }
+
+    /// Writes the zone's SOA record.
+    pub(super) fn soa(&self, view: &View, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
+        let serial = view.store.external_serial();
+        let numbers = [serial, 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
+        let (apex, zone) = (&*self.apex, zone.wire());
+        let data = [NAME_SERVER, apex, zone, MAILBOX, apex, zone, numbers.as_flattened()];
+        sheet.answer().push_parts(section, zone, rtype::SOA, self.ttl, &data);
+    }
+}
