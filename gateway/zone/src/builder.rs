@@ -23,6 +23,8 @@ pub enum Unfit {
     NoSoa,
     /// The data of a record is not of its type.
     Malformed,
+    /// A record is to be taken away that is not there.
+    Missing,
     /// The zone has more than four gibibytes of names or of data, or a name more than 65,535 types.
     TooLarge,
 }
@@ -35,6 +37,7 @@ impl fmt::Display for Unfit {
             Self::Nsec3 => "NSEC3 is not served: sign the zone with NSEC",
             Self::NoSoa => "has no SOA record for its own name",
             Self::Malformed => "the data is not of the record's type",
+            Self::Missing => "a record is taken away that the zone does not have",
             Self::TooLarge => "the zone is too large",
         })
     }
@@ -147,7 +150,7 @@ impl Builder {
 }
 
 /// Makes the names in the data of some types lower case; others are kept as they are written.
-fn lower(rtype: u16, data: &mut [u8]) {
+pub(crate) fn lower(rtype: u16, data: &mut [u8]) {
     let (at, names) = match rtype {
         rtype::NS | rtype::CNAME => (0, 1),
         rtype::MX => (2, 1),

@@ -3,8 +3,10 @@
 mod builder;
 mod delta;
 mod generate;
+mod incoming;
 mod lookup;
 mod order;
+mod patch;
 mod proof;
 pub mod reader;
 pub mod record;
@@ -15,5 +17,6 @@ mod tests;
 
 pub use builder::{Builder, Unfit};
 pub use delta::Delta;
+pub use incoming::{BadTransfer, Incoming};
 pub use lookup::{Finding, Found};
 pub use zone::{Cursor, Soa, Zone};
