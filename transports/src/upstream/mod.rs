@@ -13,6 +13,7 @@ mod grpc;
 mod health;
 mod https;
 mod https3;
+mod line;
 mod pool;
 mod quic;
 mod session;
@@ -47,6 +48,7 @@ pub use error::{Cause, Error, Place};
 pub use grpc::{CallError, Called, Grpc, Spot};
 pub use health::{Check, ask};
 pub use https::Verb;
+pub use line::{Line, Way};
 pub use tls::Identity;
 
 /// How many threads have pools of their own; more than that share.
