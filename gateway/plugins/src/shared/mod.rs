@@ -30,6 +30,7 @@ pub mod span;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transfer;
+pub(crate) mod tsig;
 pub mod web;
 pub mod zone;
 pub mod zones;

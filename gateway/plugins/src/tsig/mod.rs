@@ -1,8 +1,6 @@
 #![doc = include_str!("README.md")]
 
 mod handler;
-mod keyfile;
-mod keys;
 mod setup;
 
 use engine::Descriptor;

@@ -1,18 +1,13 @@
 //! `tsig [ZONES…] { … }`.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use config::{Diagnostic, Prop, Word, Words};
 use engine::Setup;
-use wire::{Name, opcode, text::type_number};
+use wire::{opcode, text::type_number};
 
 use super::handler::{Demand, Tsig};
-use super::keyfile;
-use super::keys::Keys;
-use crate::shared::file;
+use crate::shared::tsig::{Keys, secret, secrets};
 use crate::shared::zones::Zones;
 
 /// The opcodes by their names.
@@ -34,8 +29,12 @@ struct Config {
 
 /// The properties of the block.
 const PROPS: &[Prop<Config>] = &[
-    Prop { name: "secret", words: "NAME KEY", set: set_secret },
-    Prop { name: "secrets", words: "FILE", set: set_secrets },
+    Prop {
+        name: "secret",
+        words: "NAME KEY",
+        set: |config, words| secret(&mut config.keys, words),
+    },
+    Prop { name: "secrets", words: "FILE", set: |config, words| secrets(&mut config.keys, words) },
     Prop {
         name: "require",
         words: "all|none|QTYPE...",
@@ -66,47 +65,6 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     setup.keyring(Arc::new(config.keys));
     setup.install(Tsig { zones: Zones::new(zones), types: config.types, opcodes: config.opcodes });
     Ok(())
-}
-
-/// `secret NAME KEY`. The line holds a secret, so that no error shows it.
-fn set_secret(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
-    let property = words.name();
-    let [name, key] = words.rest() else {
-        return Err(property.fault("`secret` takes the name of a key and its secret").hide());
-    };
-    let parsed =
-        Name::parse(&name.text).ok_or_else(|| name.wrong("is not a domain name").hide())?;
-    let wrong = |what| name.fault(format!("the secret of {} {what}", name.text)).hide();
-    add(&mut config.keys, parsed, &key.text).map_err(wrong)
-}
-
-/// `secrets FILE`.
-fn set_secrets(config: &mut Config, words: &mut Words<'_>) -> Result<(), Diagnostic> {
-    let word = words.one()?;
-    let text = file::text(Path::new(&*word.text));
-    let text = text.map_err(|error| word.wrong(format_args!("cannot be read: {error}")))?;
-    let at = |line: usize, what: &str| {
-        word.fault(format!("{}:{line}: {what}", word.text))
-            .help("write: key \"NAME\" { algorithm hmac-sha256; secret \"BASE64\"; };")
-    };
-    let entries = keyfile::read(&text).map_err(|(line, what)| at(line, what))?;
-    for entry in entries {
-        add(&mut config.keys, entry.name, &entry.secret)
-            .map_err(|what| at(entry.line, &format!("the secret {what}")))?;
-    }
-    Ok(())
-}
-
-/// Adds a key; an error says what is wrong with its secret.
-fn add(keys: &mut Keys, name: Name, secret: &str) -> Result<(), &'static str> {
-    let secret = STANDARD.decode(secret).map_err(|_| "is not base64")?;
-    if secret.is_empty() {
-        return Err("is empty");
-    }
-    match keys.0.insert(name, secret) {
-        None => Ok(()),
-        Some(_) => Err("is there twice"),
-    }
 }
 
 /// Takes all words that are left, at least one.

@@ -11,10 +11,10 @@ use wire::{Name, rtype, scan};
 const ANY: u16 = 255;
 
 /// How far clocks may be apart, as replies say it, in seconds (RFC 8945 §10).
-const FUDGE: u16 = 300;
+pub(super) const FUDGE: u16 = 300;
 
 /// The algorithms by their names in wire form (RFC 8945 §6); hmac-md5 is left out, as it must not be used.
-const ALGORITHMS: [(&[u8], hmac::Algorithm); 5] = [
+pub(super) const ALGORITHMS: [(&[u8], hmac::Algorithm); 5] = [
     (b"\x09hmac-sha1\0", hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
     (b"\x0bhmac-sha224\0", hmac::HMAC_SHA224),
     (b"\x0bhmac-sha256\0", hmac::HMAC_SHA256),
@@ -24,7 +24,7 @@ const ALGORITHMS: [(&[u8], hmac::Algorithm); 5] = [
 
 /// Secrets by the names of their keys.
 #[derive(Default, PartialEq, Eq)]
-pub(super) struct Keys(pub(super) HashMap<Name, Vec<u8>>);
+pub(crate) struct Keys(pub(super) HashMap<Name, Vec<u8>>);
 
 impl std::fmt::Debug for Keys {
     /// Leaves the secrets out.
@@ -34,20 +34,20 @@ impl std::fmt::Debug for Keys {
 }
 
 /// A TSIG record as read (RFC 8945 §4.2).
-struct Record<'a> {
-    name: Name,
-    algorithm: Name,
-    time: u64,
-    fudge: u16,
-    mac: &'a [u8],
-    id: [u8; 2],
-    error: u16,
-    other: &'a [u8],
+pub(super) struct Record<'a> {
+    pub(super) name: Name,
+    pub(super) algorithm: Name,
+    pub(super) time: u64,
+    pub(super) fudge: u16,
+    pub(super) mac: &'a [u8],
+    pub(super) id: [u8; 2],
+    pub(super) error: u16,
+    pub(super) other: &'a [u8],
 }
 
 impl<'a> Record<'a> {
     /// Reads the one at `at`; none if it is not right.
-    fn read(wire: &'a [u8], at: usize) -> Option<Self> {
+    pub(super) fn read(wire: &'a [u8], at: usize) -> Option<Self> {
         // Some clients compress the owner, which nothing forbids (RFC 1035 §4.1.4).
         let (name, len) = scan::name_at(wire, at)?;
         let (fixed, rest) = wire.get(at + len..)?.split_first_chunk::<10>()?;
@@ -73,6 +73,38 @@ impl<'a> Record<'a> {
     }
 }
 
+impl Record<'_> {
+    /// Appends it to the message that begins at `start` of `out` and ends with it.
+    pub(super) fn write(&self, out: &mut Vec<u8>, start: usize) {
+        out.extend_from_slice(self.name.wire());
+        out.extend_from_slice(&rtype::TSIG.to_be_bytes());
+        out.extend_from_slice(&ANY.to_be_bytes());
+        out.extend_from_slice(&[0; 4]);
+        let data = self.algorithm.wire().len() + 16 + self.mac.len() + self.other.len();
+        // Names, a digest and a time are far shorter than 65,535 octets.
+        out.extend_from_slice(&u16::try_from(data).unwrap_or(u16::MAX).to_be_bytes());
+        out.extend_from_slice(self.algorithm.wire());
+        out.extend_from_slice(&self.time.to_be_bytes()[2..]);
+        out.extend_from_slice(&self.fudge.to_be_bytes());
+        out.extend_from_slice(&len_of(self.mac));
+        out.extend_from_slice(self.mac);
+        out.extend_from_slice(&self.id);
+        out.extend_from_slice(&self.error.to_be_bytes());
+        out.extend_from_slice(&len_of(self.other));
+        out.extend_from_slice(self.other);
+        if let Some(count) = out.get_mut(start + 10..start + 12) {
+            let more = u16::from_be_bytes([count[0], count[1]]).saturating_add(1);
+            count.copy_from_slice(&more.to_be_bytes());
+        }
+    }
+
+    /// The fields that are signed beside the message.
+    pub(super) fn sign(&self, context: &mut hmac::Context) {
+        let times = (self.time, self.fudge);
+        variables(context, &self.name, &self.algorithm, times, self.error, self.other);
+    }
+}
+
 impl Keyring for Keys {
     fn check(&self, wire: &[u8], at: usize, now: SystemTime) -> Option<Box<dyn Seal>> {
         let record = Record::read(wire, at)?;
@@ -90,8 +122,7 @@ impl Keyring for Keys {
         head[10..].copy_from_slice(&additionals.to_be_bytes());
         context.update(&head);
         context.update(rest);
-        let times = (record.time, record.fudge);
-        variables(&mut context, &record.name, &record.algorithm, times, record.error, record.other);
+        record.sign(&mut context);
         let right = context.sign();
         let now = seconds(now);
         // A signature may be cut by its sender, to no less than half or ten octets (RFC 8945 §5.2.2.1); nobody here has
@@ -227,26 +258,17 @@ impl Seal for Sealed {
             }
             mac = context.sign().as_ref().to_vec();
         }
-        out.extend_from_slice(self.name.wire());
-        out.extend_from_slice(&rtype::TSIG.to_be_bytes());
-        out.extend_from_slice(&ANY.to_be_bytes());
-        out.extend_from_slice(&[0; 4]);
-        let data = self.algorithm.wire().len() + 16 + mac.len() + other.len();
-        // Names, a digest and a time are far shorter than 65,535 octets.
-        out.extend_from_slice(&u16::try_from(data).unwrap_or(u16::MAX).to_be_bytes());
-        out.extend_from_slice(self.algorithm.wire());
-        out.extend_from_slice(&time.to_be_bytes()[2..]);
-        out.extend_from_slice(&FUDGE.to_be_bytes());
-        out.extend_from_slice(&len_of(&mac));
-        out.extend_from_slice(&mac);
-        out.extend_from_slice(&self.id);
-        out.extend_from_slice(&self.error().to_be_bytes());
-        out.extend_from_slice(&len_of(other));
-        out.extend_from_slice(other);
-        if let Some(count) = out.get_mut(start + 10..start + 12) {
-            let more = u16::from_be_bytes([count[0], count[1]]).saturating_add(1);
-            count.copy_from_slice(&more.to_be_bytes());
-        }
+        let record = Record {
+            name: self.name.clone(),
+            algorithm: self.algorithm.clone(),
+            time,
+            fudge: FUDGE,
+            mac: &mac,
+            id: self.id,
+            error: self.error(),
+            other,
+        };
+        record.write(out, start);
         self.prior = mac;
         self.is_first = false;
     }
@@ -273,11 +295,11 @@ fn variables(
 }
 
 /// A length in two octets; what is measured here is far shorter than 65,535 octets.
-fn len_of(bytes: &[u8]) -> [u8; 2] {
+pub(super) fn len_of(bytes: &[u8]) -> [u8; 2] {
     u16::try_from(bytes.len()).unwrap_or(u16::MAX).to_be_bytes()
 }
 
 /// Seconds since 1970.
-fn seconds(time: SystemTime) -> u64 {
+pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
