@@ -347,7 +347,6 @@ impl Build<'_> {
 
 /// Plugins of CoreDNS that may be missing here: a Corefile with one of them is not misspelt.
 const ABSENT: &[&str] = &[
-    "auto",
     "azure",
     "clouddns",
     "dns64",
@@ -362,7 +361,6 @@ const ABSENT: &[&str] = &[
     "on",
     "pprof",
     "route53",
-    "secondary",
     "shed",
     "sign",
     "trace",

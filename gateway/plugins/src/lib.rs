@@ -53,6 +53,8 @@ plugins! {
     k8s_external
     kubernetes
     file
+    auto
+    secondary
     guard
     r#loop
     forward

@@ -2,41 +2,15 @@
 
 use std::sync::Arc;
 
-use engine::{Carry, End, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer};
-use wire::{Answer, Name, class, opcode, rcode, rtype};
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer};
+use wire::{Name, class, opcode};
 
 use crate::shared::fall::Fall;
-use crate::shared::zone::{Served, answer, asked};
-use crate::shared::zones::Zones;
+use crate::shared::zone::{NO_NOTICE, Served, Table, answer, asked, outcome, wildcard};
 
-/// Zones of files are changed by their files.
-const NO_NOTICE: Fault =
-    Fault { rcode: rcode::REFUSED, ede: None, why: "this server is the zone's primary" };
-
-/// The zones of a server block.
-#[derive(Debug)]
-pub(super) struct Files {
-    /// Their names.
-    pub(super) names: Zones,
-    /// The zones, in the order of the names, with the names that go on where they have nothing.
-    pub(super) zones: Box<[(Arc<Served>, Fall)]>,
-}
-
-/// The plugin.
+/// The plugin: the zones of a server block, each with the names that go on where it has nothing.
 #[derive(Clone, Debug)]
-pub(super) struct FilePlugin(pub(super) Arc<Files>);
-
-impl Files {
-    /// The number of the zone that knows a name; of DS records of a zone's own name that is the zone above (RFC 4035 §3.1.4.1).
-    fn number(&self, name: &Name, kind: u16) -> Option<usize> {
-        let number = self.names.number(name)?;
-        let (served, _) = self.zones.get(number)?;
-        if kind == rtype::DS && served.name() == name && !name.is_root() {
-            return self.names.number(&name.parent()).or(Some(number));
-        }
-        Some(number)
-    }
-}
+pub(super) struct FilePlugin(pub(super) Arc<Table<(Arc<Served>, Fall)>>);
 
 impl Plugin for FilePlugin {
     fn query(&self, x: &mut Exchange) -> Step {
@@ -45,7 +19,7 @@ impl Plugin for FilePlugin {
             return Step::Next;
         }
         let Some(number) = self.0.number(&request.name, request.rtype) else { return Step::WRAP };
-        let Some((served, fall)) = self.0.zones.get(number) else { return Step::Next };
+        let Some((served, fall)) = self.0.get(number) else { return Step::Next };
         if request.flags.opcode() == opcode::NOTIFY {
             return Step::Fail(NO_NOTICE);
         }
@@ -53,15 +27,11 @@ impl Plugin for FilePlugin {
     }
 
     fn answer(&self, x: &mut Exchange, _carry: Carry) -> Step {
-        // A name outside of the zones that nobody behind knows is none of this server.
-        match x.end() {
-            Some(End::Failed(Fault::UNANSWERED)) => Step::Fail(Fault::NO_ZONE),
-            _ => Step::Next,
-        }
+        outcome(x)
     }
 
     fn asked(&self, x: &mut Exchange, Carry(number): Carry) -> Step {
-        let served = usize::try_from(number).ok().and_then(|number| self.0.zones.get(number));
+        let served = usize::try_from(number).ok().and_then(|number| self.0.get(number));
         let now = served.and_then(|(served, _)| served.load());
         asked(now.as_ref().and_then(|now| now.as_ref()).map(|version| &version.zone), x)
     }
@@ -69,15 +39,13 @@ impl Plugin for FilePlugin {
 
 impl Transfer for FilePlugin {
     fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
-        let number = self.0.names.number(zone)?;
-        let (served, _) = self.0.zones.get(number)?;
-        (served.name() == zone).then(|| served.transfer(serial))
+        self.0.of(zone).map(|(served, _)| served.transfer(serial))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {
-        for (served, _) in &self.0.zones {
+        for (zone, (served, _)) in self.0.iter() {
             if let Some(serial) = served.serial() {
-                each(served.name(), serial);
+                each(zone, serial);
             }
         }
     }
@@ -85,17 +53,9 @@ impl Transfer for FilePlugin {
 
 impl Provider for FilePlugin {
     fn metadata(&self, x: &Exchange, label: &str, out: &mut String) -> Option<()> {
-        if label != "wildcard" {
-            return None;
-        }
         let request = x.request();
-        let (served, _) = self.0.zones.get(self.0.number(&request.name, request.rtype)?)?;
-        let now = served.load()?;
-        let zone = &now.as_ref()?.zone;
-        let mut scratch = Answer::default();
-        let finding = zone.look_up(&request.name, request.rtype, false, &mut scratch);
-        out.push_str(&zone.wildcard(&finding)?.to_string());
-        Some(())
+        let (served, _) = self.0.find(&request.name, request.rtype)?;
+        if label == "wildcard" { wildcard(served, x, out) } else { None }
     }
 
     fn labels(&self, each: &mut dyn FnMut(&str)) {

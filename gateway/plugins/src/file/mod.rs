@@ -2,7 +2,6 @@
 
 mod handler;
 mod setup;
-mod source;
 
 #[cfg(test)]
 mod tests;

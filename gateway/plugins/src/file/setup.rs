@@ -1,18 +1,23 @@
 //! From the directives to zones, their handler and their watchers.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Diagnostic, Directive, Prop};
+use engine::metrics::{describe, gauge};
 use engine::{Role, Setup};
 use wire::Name;
 
-use super::handler::{FilePlugin, Files};
-use super::source::Source;
+use super::handler::FilePlugin;
 use crate::shared::fall::Fall;
-use crate::shared::zone::{Served, Trouble};
-use crate::shared::zones::Zones;
+use crate::shared::zone::{Served, Source, Trouble};
+
+/// Whether a file cannot be used.
+const BROKEN: &str = "causeway_file_broken";
+/// The serial of a zone.
+const SERIAL: &str = "causeway_file_serial";
 
 /// What the properties say.
 struct Options {
@@ -56,9 +61,8 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     for directive in setup.directives() {
         stanza(setup, directive, &mut all, &mut seen)?;
     }
-    let names: Vec<Name> = all.iter().map(|(served, _)| served.name().clone()).collect();
-    let files = Files { names: Zones::new(names), zones: all.into() };
-    let plugin = FilePlugin(Arc::new(files));
+    let named = all.into_iter().map(|(served, fall)| (served.name().clone(), (served, fall)));
+    let plugin = FilePlugin(Arc::new(named.collect()));
     setup.offer(Role::Transfer(Arc::new(plugin.clone())));
     setup.provide_as("zone", plugin.clone());
     setup.install(plugin);
@@ -87,7 +91,7 @@ fn stanza(
     }
     let path = setup.path(&file.text);
     let key = format!("{path:?} {zones:?}");
-    let source = setup.share(&key, || Ok(Arc::new(Source::new(path, &zones))))?;
+    let source = setup.share(&key, || Ok(Arc::new(source(path, &zones))))?;
     let Options { reload, by_mtime } = options;
     match source.refresh(by_mtime) {
         Ok(()) => {}
@@ -116,6 +120,19 @@ fn stanza(
         all.push((Arc::clone(served), fall.clone()));
     }
     Ok(())
+}
+
+/// The file at `path` with its zones, of which nothing is read yet.
+pub(super) fn source(path: PathBuf, zones: &[Name]) -> Source {
+    describe(BROKEN, "Whether the zone file cannot be used; its last zones are served.");
+    describe(SERIAL, "The serial of the zone that is served.");
+    let file = path.to_string_lossy().into_owned();
+    let zone = |name: &Name| {
+        let serial = gauge(SERIAL, &[("zone", &name.to_string()), ("file", &file)]);
+        (Arc::new(Served::new(name.clone())), serial)
+    };
+    let zones = zones.iter().map(zone).collect();
+    Source::new(path, zones, gauge(BROKEN, &[("file", &file)]))
 }
 
 /// What is wrong with a file.

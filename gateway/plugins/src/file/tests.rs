@@ -1,58 +1,16 @@
 //! The facts `file.*`.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use engine::testing::{Bench, show};
 use tokio::net::UdpSocket;
 use wire::{Flags, Name, opcode};
 
-use super::source::Source;
+use super::setup::source;
 use crate::CHAIN;
-use crate::shared::testing::{ANSWERS, logged};
-
-/// A folder of its own for a test, gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// With the file `db`.
-    fn new(text: &str) -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("causeway-zones-{}-{number}", std::process::id());
-        let folder = Self(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(&folder.0).unwrap();
-        folder.write("db", text);
-        folder
-    }
-
-    /// Writes a file.
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    /// The path of a file.
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// A Corefile, in which `DB` is the path of `db`.
-    fn corefile(&self, text: &str) -> String {
-        text.replace("DB", &self.path("db").to_string_lossy())
-    }
-
-    /// A gateway for it.
-    fn bench(&self, corefile: &str) -> Bench {
-        Bench::new(CHAIN, &self.corefile(corefile))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
+use crate::shared::testing::{ANSWERS, Folder, logged};
+use crate::shared::zone::Source;
 
 /// A zone with this serial, and these lines.
 fn zone(serial: u32, lines: &str) -> String {
@@ -389,7 +347,7 @@ fn serial(source: &Source) -> Option<u32> {
 fn a_zone_is_replaced_when_its_serial_differs() {
     let folder = Folder::new(&zone(5, "www A 198.51.100.1"));
     let path = folder.path("db");
-    let source = Source::new(path.clone(), &["example.org".parse::<Name>().unwrap()]);
+    let source = source(path.clone(), &["example.org".parse::<Name>().unwrap()]);
     logged();
     source.refresh(false).unwrap();
     assert_eq!((serial(&source), logged()), (Some(5), vec![]));
@@ -433,7 +391,7 @@ fn a_zone_is_replaced_when_its_serial_differs() {
 fn by_its_time_a_zone_is_replaced_when_the_file_was_written() {
     let folder = Folder::new(&zone(5, "www A 198.51.100.1"));
     let path = folder.path("db");
-    let source = Source::new(path.clone(), &["example.org".parse::<Name>().unwrap()]);
+    let source = source(path.clone(), &["example.org".parse::<Name>().unwrap()]);
     age(&path, 100);
     source.refresh(true).unwrap();
     logged();
@@ -461,7 +419,7 @@ fn files_that_are_included_count() {
         "NOERROR aa rd | a.o. A 198.51.100.2 | NS(o.)"
     );
     let path = folder.path("db");
-    let source = Source::new(path.clone(), &["example.org".parse::<Name>().unwrap()]);
+    let source = source(path.clone(), &["example.org".parse::<Name>().unwrap()]);
     age(&path, 100);
     age(&folder.path("part"), 100);
     source.refresh(true).unwrap();

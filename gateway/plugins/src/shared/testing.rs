@@ -1,8 +1,11 @@
 //! What the tests of several plugins need: a plugin that answers, and the lines that were logged.
 
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread::{self, ThreadId};
 
+use engine::testing::Bench;
 use engine::{Descriptor, Exchange, Fault, Plugin, Step};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use wire::{Section, rcode, rtype};
@@ -88,3 +91,48 @@ pub(crate) static ANSWERS: Descriptor = Descriptor {
         Ok(())
     },
 };
+
+/// A folder of its own for a test, gone afterwards.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// With the file `db`.
+    pub(crate) fn new(text: &str) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("causeway-zones-{}-{number}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&folder.0).unwrap();
+        folder.write("db", text);
+        folder
+    }
+
+    /// Writes a file.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// The path of a file.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A Corefile, in which `DB` is the path of `db`, and `DIR` that of the folder.
+    pub(crate) fn corefile(&self, text: &str) -> String {
+        let db = self.path("db");
+        text.replace("DB", &db.to_string_lossy()).replace("DIR", &self.0.to_string_lossy())
+    }
+
+    /// A gateway for it.
+    pub(crate) fn bench(&self, corefile: &str) -> Bench {
+        Bench::new(crate::CHAIN, &self.corefile(corefile))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}

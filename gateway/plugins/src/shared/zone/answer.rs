@@ -1,7 +1,7 @@
 //! Answers from a zone, and from whoever knows the names outside that its names lead to.
 
 use engine::{Carry, End, Exchange, Fault, Step};
-use wire::{Section, rcode, rtype};
+use wire::{Answer, Section, rcode, rtype};
 use zone::{Found, Zone};
 
 use super::Served;
@@ -10,6 +10,9 @@ use crate::shared::fall::Fall;
 /// Zones are handed out by `transfer` only.
 pub const NO_TRANSFER: Fault =
     Fault { rcode: rcode::REFUSED, ede: Some(18), why: "zone transfers are not offered here" };
+/// Zones of files are changed by their files.
+pub const NO_NOTICE: Fault =
+    Fault { rcode: rcode::REFUSED, ede: None, why: "this server is the zone's primary" };
 /// The zone is not there yet (RFC 8914 §4.15).
 pub(super) const NOT_LOADED: Fault =
     Fault { rcode: rcode::SERVFAIL, ede: Some(14), why: "the zone is not loaded" };
@@ -103,4 +106,22 @@ pub fn asked(zone: Option<&Zone>, x: &mut Exchange) -> Step {
         x.graft_from(Section::Additional, |_, _| true);
     }
     Step::Done
+}
+
+/// What the client gets for a name that a plugin of zones has left to those behind it: nobody there is none of this server's zones.
+pub fn outcome(x: &Exchange) -> Step {
+    match x.end() {
+        Some(End::Failed(Fault::UNANSWERED)) => Step::Fail(Fault::NO_ZONE),
+        _ => Step::Next,
+    }
+}
+
+/// Writes the name of the wildcard that the answer to the query in hand comes from.
+pub fn wildcard(served: &Served, x: &Exchange, out: &mut String) -> Option<()> {
+    let (request, now) = (x.request(), served.load()?);
+    let zone = &now.as_ref()?.zone;
+    let mut scratch = Answer::default();
+    let finding = zone.look_up(&request.name, request.rtype, false, &mut scratch);
+    out.push_str(&zone.wildcard(&finding)?.to_string());
+    Some(())
 }

@@ -3,11 +3,15 @@
 mod answer;
 mod load;
 mod served;
+mod source;
+mod table;
 mod transfer;
 
 #[cfg(test)]
 mod tests;
 
-pub use answer::{NO_TRANSFER, answer, asked};
+pub use answer::{NO_NOTICE, NO_TRANSFER, answer, asked, outcome, wildcard};
 pub use load::{Loaded, Trouble, load};
 pub use served::{Served, Version};
+pub use source::Source;
+pub use table::Table;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwapOption, Guard};
 use wire::Name;
-use zone::{Delta, Zone};
+use zone::{Delta, Soa, Zone};
 
 /// How many changes are kept for secondaries at most.
 const MOST_CHANGES: usize = 64;
@@ -49,6 +49,16 @@ impl Served {
     /// The serial of the zone, if it is loaded, expired or not.
     pub fn serial(&self) -> Option<u32> {
         self.now.load().as_ref().map(|version| version.zone.soa().serial)
+    }
+
+    /// The times of the zone's SOA record, if it is loaded, expired or not.
+    pub fn soa(&self) -> Option<Soa> {
+        self.now.load().as_ref().map(|version| version.zone.soa())
+    }
+
+    /// The version that is loaded, expired or not.
+    pub fn version(&self) -> Option<Arc<Version>> {
+        self.now.load_full()
     }
 
     /// Whether the zone has expired.

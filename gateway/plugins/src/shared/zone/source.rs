@@ -1,38 +1,31 @@
 //! A zone file with its zones, read again when it changes.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use engine::metrics::{Gauge, describe, gauge};
+use engine::metrics::Gauge;
 use engine::{Stage, Stop};
-use wire::Name;
 
+use super::load::{Loaded, Trouble, load};
+use super::served::Served;
 use crate::shared::file::Stamp;
-use crate::shared::zone::{Loaded, Served, Trouble, load};
 
 /// A file that was changed so short a time ago may be changed once more without its stamp telling.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Whether a file cannot be used.
-const BROKEN: &str = "causeway_file_broken";
-/// The serial of a zone.
-const SERIAL: &str = "causeway_file_serial";
-
 /// A zone file, and the zones that are made of it.
 #[derive(Debug)]
-pub(super) struct Source {
+pub struct Source {
     path: PathBuf,
-    zones: Box<[Zone]>,
+    /// Each with where its serial is shown.
+    zones: Box<[(Arc<Served>, Gauge)]>,
     seen: Mutex<Seen>,
+    /// Whether the file cannot be used.
+    is_broken: AtomicBool,
+    /// Shows the same.
     broken: Gauge,
-}
-
-/// A zone that is made of the file.
-#[derive(Debug)]
-struct Zone {
-    served: Arc<Served>,
-    serial: Gauge,
 }
 
 /// What was seen at the last look.
@@ -47,27 +40,24 @@ struct Seen {
 }
 
 impl Source {
-    /// Nothing is read yet: that is [`Source::refresh`]'s.
-    pub(super) fn new(path: PathBuf, zones: &[Name]) -> Self {
-        describe(BROKEN, "Whether the zone file cannot be used; its last zones are served.");
-        describe(SERIAL, "The serial of the zone that is served.");
-        let file = path.to_string_lossy().into_owned();
-        let zones = zones.iter().map(|name| Zone {
-            served: Arc::new(Served::new(name.clone())),
-            serial: gauge(SERIAL, &[("zone", &name.to_string()), ("file", &file)]),
-        });
-        let zones = zones.collect();
-        let broken = gauge(BROKEN, &[("file", &file)]);
-        Self { path, zones, seen: Mutex::default(), broken }
+    /// The file at `path`, of which these zones are made, each with the gauge of its serial; `broken` is 1 while the file cannot be
+    /// used. Nothing is read yet: that is [`Source::refresh`]'s.
+    pub fn new(path: PathBuf, zones: Box<[(Arc<Served>, Gauge)]>, broken: Gauge) -> Self {
+        Self { path, zones, seen: Mutex::default(), is_broken: AtomicBool::new(false), broken }
     }
 
-    /// The zones, in the order of their names.
-    pub(super) fn zones(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.zones.iter().map(|zone| &zone.served)
+    /// The zones, in the order in which they were given.
+    pub fn zones(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.zones.iter().map(|(served, _)| served)
+    }
+
+    /// Whether something is wrong with the file, as the last look has shown.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
     }
 
     /// The file.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -76,7 +66,7 @@ impl Source {
     ///
     /// # Errors
     /// What is wrong.
-    pub(super) fn refresh(&self, always: bool) -> Result<(), Trouble> {
+    pub fn refresh(&self, always: bool) -> Result<(), Trouble> {
         // Held while reading, so that two tasks do not read the same file twice.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |(path, stamp): &(PathBuf, Stamp)| {
@@ -102,18 +92,19 @@ impl Source {
         seen.settled = loaded.is_ok() && !stamps.is_empty() && stamps.iter().all(old);
         let always = always && seen.stamps != stamps;
         seen.stamps = stamps;
+        self.is_broken.store(loaded.is_err(), Ordering::Relaxed);
         self.broken.set(if loaded.is_ok() { 0.0 } else { 1.0 });
-        for (zone, loaded) in self.zones.iter().zip(loaded?) {
-            self.take(zone, loaded, always);
+        for ((served, shown), loaded) in self.zones.iter().zip(loaded?) {
+            self.take(served, shown, loaded, always);
         }
         seen.trouble.clear();
         Ok(())
     }
 
     /// Takes up what was read of a zone.
-    fn take(&self, zone: &Zone, loaded: Loaded, always: bool) {
+    fn take(&self, served: &Served, shown: &Gauge, loaded: Loaded, always: bool) {
         let (file, serial) = (self.path.display(), loaded.zone.soa().serial);
-        let before = zone.served.serial();
+        let before = served.serial();
         if before == Some(serial) && !always {
             return;
         }
@@ -124,10 +115,10 @@ impl Source {
         if more > 0 {
             log::warn!(target: "plugin/file", "{file}: {more} more records are passed over");
         }
-        zone.served.replace(loaded.zone);
-        zone.serial.set(f64::from(serial));
+        served.replace(loaded.zone);
+        shown.set(f64::from(serial));
         if before.is_some() {
-            let name = zone.served.name();
+            let name = served.name();
             log::info!(
                 target: "plugin/file",
                 "Successfully reloaded zone \"{name}\" in \"{file}\" with {serial} SOA serial"
@@ -136,7 +127,7 @@ impl Source {
     }
 
     /// Says what is wrong with the file, unless that was said already.
-    fn tell(&self, trouble: &Trouble, interval: Duration) {
+    pub fn tell(&self, trouble: &Trouble, interval: Duration) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let text = trouble.to_string();
         if seen.trouble == text {
@@ -164,13 +155,13 @@ impl Source {
     }
 
     /// Notes what was wrong at set-up and is said there.
-    pub(super) fn told(&self, trouble: &Trouble) {
+    pub fn told(&self, trouble: &Trouble) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.trouble = trouble.to_string();
     }
 
     /// Looks for changes every `interval`, until told to stop.
-    pub(super) async fn watch(self: Arc<Self>, interval: Duration, always: bool, mut stop: Stop) {
+    pub async fn watch(self: Arc<Self>, interval: Duration, always: bool, mut stop: Stop) {
         loop {
             tokio::select! {
                 () = stop.reached(Stage::Draining) => return,
