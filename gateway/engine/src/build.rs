@@ -17,7 +17,7 @@ use crate::layout;
 use crate::live::{Live, Site};
 use crate::process::Process;
 use crate::route::{Group, GroupKey, ListenerId, Route};
-use crate::setup::{BlockKey, Descriptor, MakeTask, Setup, SiteBuilder, Task, Whole};
+use crate::setup::{BlockKey, Descriptor, MakeTask, Setup, SiteBuilder, Task, Wait, Whole, named};
 use crate::shutdown::{Stop, Stopper};
 use crate::spec::{BindAddr, ListenSpec};
 
@@ -53,8 +53,8 @@ pub struct Built {
     pub live: Live,
     /// The pages of its admin listeners.
     pub pages: Vec<Page>,
-    /// What has to be waited for before it serves.
-    pub waits: Vec<Task>,
+    /// What has to be waited for before it serves; what fails keeps it from that.
+    pub waits: Vec<Wait>,
     /// How long to go on serving after being told to stop.
     pub lameduck: Duration,
     /// What is odd about it.
@@ -248,17 +248,8 @@ impl Build<'_> {
             process: &self.process,
             origin: &self.origin,
         };
-        let named = |diagnostic: &mut Diagnostic| {
-            if !diagnostic.what.starts_with("plugin/") {
-                diagnostic.what = format!("plugin/{}: {}", plugin.name, diagnostic.what);
-            }
-            diagnostic.place.get_or_insert_with(|| directives[0].name.place.clone());
-        };
-        (plugin.setup)(&mut setup).map_err(|mut diagnostic| {
-            named(&mut diagnostic);
-            diagnostic.also.iter_mut().for_each(named);
-            diagnostic
-        })
+        let place = &directives[0].name.place;
+        (plugin.setup)(&mut setup).map_err(|diagnostic| named(diagnostic, plugin.name, place))
     }
 
     /// Groups the blocks' keys by listener; and gives the routes of each block, in the order of their numbers.

@@ -38,7 +38,7 @@ pub use plugin::{
 pub use process::Process;
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};
 pub use seal::{Broken, Keyring, Seal};
-pub use setup::{BlockKey, Descriptor, Setup, Task};
+pub use setup::{BlockKey, Descriptor, Setup, Task, Wait};
 pub use shutdown::{Stage, Stop, Stopper};
 pub use spec::{
     BindAddr, GrpcSpec, HttpSpec, LimitSpec, ListenSpec, ProxyPolicy, ProxySpec, QuicSpec, Rate,

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use config::{Diagnostic, Directive, Word};
+use config::{Diagnostic, Directive, Place, Word};
 use foldhash::fast::FixedState;
 use wire::Name;
 
@@ -52,6 +52,9 @@ pub struct BlockKey {
 
 /// Something that runs beside the queries.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Something that the start waits for, and that may forbid it.
+pub type Wait = Pin<Box<dyn Future<Output = Result<(), Diagnostic>> + Send>>;
 
 /// Makes a task when the configuration goes live.
 pub(crate) type MakeTask = Box<dyn FnOnce(Stop) -> Task + Send>;
@@ -125,7 +128,7 @@ pub(crate) struct Whole {
     pub(crate) lost: Vec<Box<dyn Observer>>,
     pub(crate) pages: Vec<Page>,
     pub(crate) tasks: Vec<(&'static str, MakeTask)>,
-    pub(crate) waits: Vec<Task>,
+    pub(crate) waits: Vec<Wait>,
     pub(crate) warnings: Vec<Diagnostic>,
     pub(crate) lameduck: Duration,
     pub(crate) layout: Layout,
@@ -342,7 +345,26 @@ impl<'a> Setup<'a> {
 
     /// Has the configuration wait for `ready`, together with all that others wait for, before it serves.
     pub fn before_serving(&mut self, ready: impl Future<Output = ()> + Send + 'static) {
-        self.whole.waits.push(Box::pin(ready));
+        self.whole.waits.push(Box::pin(async {
+            ready.await;
+            Ok(())
+        }));
+    }
+
+    /// The same for what may turn out to be wrong: then the configuration does not go live.
+    pub fn prove_before_serving(
+        &mut self,
+        ready: impl Future<Output = Result<(), Diagnostic>> + Send + 'static,
+    ) {
+        let (name, place) = (self.name, self.directive().name.place.clone());
+        self.whole
+            .waits
+            .push(Box::pin(async move { ready.await.map_err(|wrong| named(wrong, name, &place)) }));
+    }
+
+    /// Whether the configuration is to replace one that is at work.
+    pub fn is_reload(&self) -> bool {
+        self.previous.is_some()
     }
 
     /// Answers HTTP requests for `path` at an admin listener.
@@ -444,6 +466,17 @@ impl<'a> Setup<'a> {
         warning.what = format!("plugin/{}: {}", self.name, warning.what);
         self.whole.warnings.push(warning);
     }
+}
+
+/// What is wrong, with the plugin's name before it; at this place if it has none.
+pub(crate) fn named(mut wrong: Diagnostic, plugin: &str, place: &Place) -> Diagnostic {
+    if !wrong.what.starts_with("plugin/") {
+        wrong.what = format!("plugin/{plugin}: {}", wrong.what);
+    }
+    wrong.place.get_or_insert_with(|| place.clone());
+    let also = std::mem::take(&mut wrong.also);
+    wrong.also = also.into_iter().map(|one| named(one, plugin, place)).collect();
+    wrong
 }
 
 /// The zones that one ZONES argument names, in presentation form; none if it is no zone.

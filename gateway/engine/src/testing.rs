@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use config::Diagnostic;
@@ -15,7 +15,7 @@ use crate::exchange::{Exchange, Transport};
 use crate::gateway::{Common, Gateway, Limits, Served};
 use crate::process::Process;
 use crate::route::ListenerId;
-use crate::setup::Descriptor;
+use crate::setup::{Descriptor, Wait};
 
 /// A gateway under test, with a clock of its own.
 #[derive(Debug)]
@@ -41,6 +41,32 @@ pub struct Aside {
     pub pages: Vec<crate::admin::Page>,
     /// What is odd about the configuration.
     pub warnings: Vec<Diagnostic>,
+    /// What a start waits for.
+    pub waits: Waits,
+}
+
+/// What a start waits for; the bench does not.
+#[derive(Default)]
+pub struct Waits(Mutex<Vec<Wait>>);
+
+impl std::fmt::Debug for Waits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waits").finish_non_exhaustive()
+    }
+}
+
+impl Waits {
+    /// Waits, for one after another.
+    ///
+    /// # Errors
+    /// What forbids the start, in a line.
+    pub async fn over(&self) -> Result<(), String> {
+        let waits = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for wait in waits {
+            wait.await.map_err(|wrong| shown(&[wrong]))?;
+        }
+        Ok(())
+    }
 }
 
 impl Bench {
@@ -243,6 +269,7 @@ fn go_live(mut built: Built, gateway: Option<&Arc<Gateway>>) -> (Arc<Gateway>, A
     let aside = Aside {
         pages: std::mem::take(&mut built.pages),
         warnings: std::mem::take(&mut built.warnings),
+        waits: Waits(Mutex::new(std::mem::take(&mut built.waits))),
     };
     let gateway = match gateway {
         None => Arc::new(Gateway::new(built.live)),

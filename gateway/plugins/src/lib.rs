@@ -50,6 +50,9 @@ plugins! {
     template
     transfer
     hosts
+    route53
+    azure
+    clouddns
     k8s_external
     kubernetes
     file

@@ -118,7 +118,7 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
     let limits = transports::Limits::new(bounds);
     let fronts = Fronts::new(workers, limits, settings.grace);
     let admin = Admin::new();
-    if !wait(&mut built, &mut signals).await {
+    if !wait(&mut built, corefile, &mut signals).await? {
         return Ok(0);
     }
     let bound = fronts.bind(built.live.groups())?;
@@ -154,19 +154,40 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
 }
 
 /// Waits for what the configuration needs before it serves; false if the process was told to stop meanwhile.
-async fn wait(built: &mut Built, signals: &mut Signals) -> bool {
-    let mut waits = tokio::task::JoinSet::new();
-    for ready in built.waits.drain(..) {
-        waits.spawn(ready);
-    }
-    let all = async { while waits.join_next().await.is_some() {} };
+///
+/// # Errors
+/// What keeps it from serving.
+async fn wait(
+    built: &mut Built,
+    corefile: Corefile,
+    signals: &mut Signals,
+) -> Result<bool, Failure> {
+    let all = ready(built, corefile);
     tokio::pin!(all);
     loop {
         tokio::select! {
-            () = &mut all => return true,
-            told = signals.next() => if told != Told::Reload { return false },
+            done = &mut all => return done.map(|()| true),
+            told = signals.next() => if told != Told::Reload { return Ok(false) },
         }
     }
+}
+
+/// Waits for all that the configuration needs, at once.
+///
+/// # Errors
+/// What keeps it from serving.
+async fn ready(built: &mut Built, corefile: Corefile) -> Result<(), Failure> {
+    let mut waits = tokio::task::JoinSet::new();
+    for wait in built.waits.drain(..) {
+        waits.spawn(wait);
+    }
+    let mut errors = Vec::new();
+    while let Some(done) = waits.join_next().await {
+        errors.extend(done.ok().and_then(Result::err));
+    }
+    errors
+        .sort_by_key(|one| one.place.as_ref().map(|place| (place.file.to_path_buf(), place.line)));
+    if errors.is_empty() { Ok(()) } else { Err(Failure { errors, files: corefile.files }) }
 }
 
 impl Server<'_> {
@@ -249,11 +270,7 @@ impl Server<'_> {
         let (corefile, mut built) =
             build(self.source, self.port, &self.process, common, Some(previous))?;
         warn(&corefile, &built);
-        let mut waits = tokio::task::JoinSet::new();
-        for ready in built.waits.drain(..) {
-            waits.spawn(ready);
-        }
-        while waits.join_next().await.is_some() {}
+        ready(&mut built, corefile).await?;
         let bound = self.fronts.bind(built.live.groups())?;
         let opened = self.admin.bind(std::mem::take(&mut built.pages))?;
         for (_, task) in built.tasks() {

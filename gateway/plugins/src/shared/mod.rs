@@ -2,12 +2,16 @@
 
 pub(crate) mod alias;
 pub mod asked;
+pub(crate) mod aws;
 pub(crate) mod bound;
 pub(crate) mod client_tls;
+pub(crate) mod cloud;
 pub(crate) mod cluster;
 pub mod empty;
+pub(crate) mod environment;
 pub mod expr;
 pub mod fall;
+pub(crate) mod fetch;
 pub mod file;
 pub(crate) mod glue;
 pub mod gotemplate;

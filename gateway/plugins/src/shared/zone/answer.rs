@@ -14,12 +14,12 @@ pub const NO_TRANSFER: Fault =
 pub const NO_NOTICE: Fault =
     Fault { rcode: rcode::REFUSED, ede: None, why: "this server is the zone's primary" };
 /// The zone is not there yet (RFC 8914 §4.15).
-pub(super) const NOT_LOADED: Fault =
+pub const NOT_LOADED: Fault =
     Fault { rcode: rcode::SERVFAIL, ede: Some(14), why: "the zone is not loaded" };
 /// The zone could not be renewed for too long (RFC 8914 §4.25).
 const EXPIRED: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(24), why: "the zone has expired" };
 /// Names that lead in a circle, or too far.
-const CIRCLE: Fault = Fault::servfail("too many names lead to one another");
+pub const CIRCLE: Fault = Fault::servfail("too many names lead to one another");
 
 /// Answers the query in hand from a zone that its name is in. A target outside is asked for; the plugin's `asked` gets `carry` and
 /// calls [`asked`].

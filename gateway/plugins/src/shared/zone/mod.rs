@@ -10,7 +10,7 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{NO_NOTICE, NO_TRANSFER, answer, asked, outcome, wildcard};
+pub use answer::{CIRCLE, NO_NOTICE, NO_TRANSFER, NOT_LOADED, answer, asked, outcome, wildcard};
 pub use load::{Loaded, Trouble, load};
 pub use served::{Served, Version};
 pub use source::Source;

@@ -1,0 +1,14 @@
+#![doc = include_str!("README.md")]
+
+mod api;
+mod auth;
+mod setup;
+
+#[cfg(test)]
+mod tests;
+
+use engine::Descriptor;
+
+/// The registry entry.
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "azure", readme: include_str!("README.md"), setup: setup::set_up };
