@@ -138,15 +138,23 @@ fn bounded(text: &str) -> Cow<'_, str> {
 }
 
 impl fmt::Display for Diagnostic {
-    /// Writes one line, as CoreDNS does: `file:line - Error during parsing: what`.
+    /// Writes one line, as CoreDNS does: `file:line - Error during parsing: what`, with a plugin's name before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = bounded(&self.what);
         let Some(place) = &self.place else { return f.write_str(&what) };
+        let named = what.strip_prefix("plugin/").and_then(|rest| rest.split_once(": "));
+        let what = match named {
+            Some((plugin, what)) => {
+                write!(f, "plugin/{plugin}: ")?;
+                what
+            }
+            None => &*what,
+        };
         write!(f, "{}:{} - ", place.file.display(), place.line)?;
         if !self.what.starts_with("Syntax error: ") {
             f.write_str("Error during parsing: ")?;
         }
-        f.write_str(&what)
+        f.write_str(what)
     }
 }
 

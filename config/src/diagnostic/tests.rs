@@ -79,6 +79,12 @@ fn one_line_has_the_form_of_coredns() {
         "Corefile:3 - Syntax error: Unexpected token '}', expecting '{'",
         "cf.opensyntax"
     );
+    let plugin = Diagnostic { what: "plugin/acl: 'x' is wrong: y".to_owned(), ..at(3, 1, 1) };
+    assert_eq!(
+        plugin.to_string(),
+        "plugin/acl: Corefile:3 - Error during parsing: 'x' is wrong: y",
+        "xc.err.prefix"
+    );
     let placeless = Diagnostic::new("no file").help("make one");
     assert_eq!(placeless.to_string(), "no file");
     assert_eq!(shown(&placeless, ""), "no file\n = help: make one");

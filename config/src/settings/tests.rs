@@ -53,6 +53,7 @@ fn defaults_stand_alone() {
     );
     assert_eq!(provenance.of("port"), "default");
     assert!(settings.workers() > 0);
+    assert_eq!(settings.grace.as_secs(), 5, "core.timeouts");
     assert_eq!(Settings { worker_threads: 3, ..settings }.workers(), 3);
 }
 

@@ -348,6 +348,11 @@ impl Exchange {
         self.signs = true;
     }
 
+    /// Whether it will be: the query's signature has been looked at, and is no business of plugins behind.
+    pub fn signs_reply(&self) -> bool {
+        self.signs
+    }
+
     /// Who asks, if that is known. Whoever answers by it notes that with [`Exchange::note_personal`].
     pub fn identity(&self) -> Option<&Arc<Identity>> {
         self.identity.as_ref()

@@ -628,3 +628,14 @@ fn local_names_over_https_are_warned_of_once() {
         assert_eq!(found, count, "{corefile}: {warnings:?}");
     }
 }
+
+#[test]
+fn buckets_are_those_of_coredns() {
+    use crate::metrics::{SLIM_TIME_BUCKETS, TIME_BUCKETS};
+    for (buckets, count, step) in [(&TIME_BUCKETS[..], 16, 2.0), (&SLIM_TIME_BUCKETS[..], 5, 10.0)]
+    {
+        assert_eq!((buckets[0], buckets.len()), (0.000_25, count));
+        let is_step = |two: &[f64]| (two[1] / two[0] - step).abs() < 1e-9;
+        assert!(buckets.windows(2).all(is_step), "{buckets:?}");
+    }
+}

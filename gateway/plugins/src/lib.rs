@@ -2,6 +2,9 @@
 
 pub mod shared;
 
+#[cfg(test)]
+mod tests;
+
 /// Declares each plugin's module and lists its descriptor.
 macro_rules! plugins {
     ($($(#[$attr:meta])* $name:ident)*) => {
@@ -18,7 +21,6 @@ plugins! {
     identity
     cancel
     proxyproto
-    tls
     quic
     grpc_server
     https
@@ -46,6 +48,7 @@ plugins! {
     acl
     ddr
     cache
+    tls
     minimal
     template
     transfer

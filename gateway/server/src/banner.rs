@@ -19,10 +19,10 @@ pub(crate) fn version() -> String {
     format!("Causeway-{VERSION}\n{os}/{arch}, rust{}, {COMMIT}", env!("CARGO_PKG_RUST_VERSION"))
 }
 
-/// The names of all plugins, one a line in alphabetical order.
+/// The names of all plugins, one a line in alphabetical order; `on`, which is none of the chain, is the last one.
 pub(crate) fn plugins() -> String {
     let mut names: Vec<&str> = plugins::CHAIN.iter().map(|plugin| plugin.name).collect();
-    names.sort_unstable();
+    names.sort_unstable_by_key(|name| (*name == "on", *name));
     names.join("\n")
 }
 

@@ -92,23 +92,17 @@ impl Terms {
         config.crypto = crypto;
         let (quic, h3) = (&plan.spec.quic, &plan.spec.https3);
         let is_h3 = transport == Transport::Https3;
-        let streams = match if is_h3 { h3.max_streams } else { quic.max_streams } {
-            None => STREAMS,
-            // `https3 max_streams 0` stands for what QUIC libraries have, which is this.
-            Some(0) => 100,
-            Some(most) => most.min(MOST_STREAMS),
-        };
+        let streams = most_streams(if is_h3 { h3.max_streams } else { quic.max_streams });
         let connections = if is_h3 { h3.max_connections } else { quic.max_connections };
-        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
         let few = streams.min(if is_h3 { FEW_REQUESTS } else { FEW_QUERIES });
         config.transport =
             Arc::new(limits(few, if is_h3 { UNIDIRECTIONAL } else { 0 }, plan.timeouts.idle));
-        let size = quic.worker_pool_size.unwrap_or(POOL).min(Semaphore::MAX_PERMITS);
+        let size = pool_size(quic.worker_pool_size);
         let pool =
             before.filter(|before| before.size == size).map(|before| Arc::clone(&before.pool));
         Ok(Self {
             pool: pool.unwrap_or_else(|| Arc::new(Semaphore::new(size))),
-            connections: Some(connections.unwrap_or(CONNECTIONS)).filter(|most| *most > 0),
+            connections: most_connections(connections),
             // H3_EXCESSIVE_LOAD (RFC 9114 §8.1); DoQ says it in CoreDNS's words.
             excess: VarInt::from_u32(if is_h3 { 0x107 } else { 0 }),
             // H3_NO_ERROR and DOQ_UNSPECIFIED_ERROR.
@@ -120,6 +114,27 @@ impl Terms {
             plan,
         })
     }
+}
+
+/// The most streams of a connection, from what is stated.
+fn most_streams(stated: Option<usize>) -> u32 {
+    let streams = match stated {
+        None => STREAMS,
+        // `https3 max_streams 0` stands for what QUIC libraries have, which is this.
+        Some(0) => 100,
+        Some(most) => most.min(MOST_STREAMS),
+    };
+    u32::try_from(streams).unwrap_or(u32::MAX)
+}
+
+/// The most connections of a listener, from what is stated; 0 stands for no limit.
+fn most_connections(stated: Option<usize>) -> Option<usize> {
+    Some(stated.unwrap_or(CONNECTIONS)).filter(|most| *most > 0)
+}
+
+/// How many queries of a listener may be worked on at a time, from what is stated.
+fn pool_size(stated: Option<usize>) -> usize {
+    stated.unwrap_or(POOL).min(Semaphore::MAX_PERMITS)
 }
 
 /// The configuration that all of a listener's come from: it has the key of the tokens, which is random.
@@ -150,4 +165,22 @@ fn limits(streams: u32, unidirectional: u32, idle: Duration) -> TransportConfig 
         .max_idle_timeout(IdleTimeout::try_from(idle + SILENCE).ok())
         .datagram_receive_buffer_size(None);
     limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{most_connections, most_streams, pool_size};
+
+    #[test]
+    fn terms_have_their_defaults() {
+        for (stated, streams, connections, pool) in [
+            (None, 256, Some(200), 1024),
+            (Some(0), 100, None, 0),
+            (Some(7), 7, Some(7), 7),
+            (Some(1 << 20), 1 << 16, Some(1 << 20), 1 << 20),
+        ] {
+            let terms = (most_streams(stated), most_connections(stated), pool_size(stated));
+            assert_eq!(terms, (streams, connections, pool), "{stated:?}");
+        }
+    }
 }

@@ -345,3 +345,48 @@ async fn idle_connections_are_closed_in_time() {
     let ended = tokio::time::timeout(Duration::from_secs(2), closed).await.unwrap().unwrap();
     assert_eq!(ended, std::io::ErrorKind::UnexpectedEof);
 }
+
+#[tokio::test]
+async fn idle_connections_beyond_the_number_are_closed() {
+    let listener = TcpListener::bind(LOOPBACK).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (opened, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (Arc::clone(&opened), Arc::clone(&closed));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counts.0.fetch_add(1, Ordering::Relaxed);
+            let closed = Arc::clone(&counts.1);
+            tokio::spawn(async move {
+                while let Ok(len) = stream.read_u16().await {
+                    let mut query = vec![0; usize::from(len)];
+                    stream.read_exact(&mut query).await.unwrap();
+                    // The others are asked meanwhile.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    let framed = [&(query.len() as u16).to_be_bytes()[..], &reply(&query)].concat();
+                    stream.write_all(&framed).await.unwrap();
+                }
+                closed.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+    });
+    let upstream = Upstream::new(addr, &Speech::Plain, Settings { max_idle: 1, ..settings() });
+    let mut tasks = Vec::new();
+    for at in 0..4 {
+        let upstream = Arc::clone(&upstream);
+        tasks.push(tokio::spawn(async move {
+            ask(&upstream, Protocol::Tcp, &format!("n{at}.test")).await.unwrap();
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for _ in 0..50 {
+        if closed.load(Ordering::Relaxed) == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!((opened.load(Ordering::Relaxed), closed.load(Ordering::Relaxed)), (4, 3));
+    ask(&upstream, Protocol::Tcp, "again.test").await.unwrap();
+    assert_eq!(opened.load(Ordering::Relaxed), 4, "the one that is left serves");
+}

@@ -35,6 +35,7 @@ fn lines_add_up_and_interfaces_stand_for_their_addresses() {
         ),
         ("bind fe80::1%1", vec!["dns://[fe80::1%1]:53".to_owned()]),
         ("bind fe80::1%lo", vec!["dns://[fe80::1%1]:53".to_owned()]),
+        ("bind 0.0.0.0 ::", vec!["dns://0.0.0.0:53".to_owned(), "dns://[::]:53".to_owned()]),
         ("bind 127.0.0.1 {\n except lo\n }", vec![]),
         ("bind lo", lo),
         ("bind lo {\n except 127.0.0.1\n }", without),
@@ -63,6 +64,7 @@ fn the_same_zone_cannot_be_served_twice_at_one_address() {
         ("test {\n bind 127.0.0.1 lo\n}\n", "it is already defined"),
         ("test {\n bind 127.0.0.1\n}\ntest {\n bind 127.0.0.1\n}\n", "it is already defined"),
         ("test {\n bind 127.0.0.1\n}\ntest {\n whoami\n}\n", "zone overlap listener capacity"),
+        ("test {\n bind 0.0.0.0\n}\ntest {\n whoami\n}\n", "zone overlap listener capacity"),
         ("test test {\n whoami\n}\n", "cannot serve dns://:53 for test. - it is already defined"),
     ] {
         let text = Bench::refused(crate::CHAIN, corefile);

@@ -563,3 +563,45 @@ fn an_answer_of_another_class_than_asked_is_not_kept() {
         assert_eq!(asked().len(), want, "{query}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn denials_are_kept_for_half_an_hour_at_most() {
+    let deny = |_: &Request, _: usize, answer: &mut Answer| {
+        answer.rcode = rcode::NXDOMAIN;
+        soa(answer, 99_999, 99_999);
+        Step::Done
+    };
+    for (line, ttl) in [("cache", 1800), ("cache 9999", 9999), ("cache {\n denial 2000\n}", 1800)] {
+        let got = bench(line, deny).now("n.test");
+        assert!(got.contains(&format!("| test. {ttl} SOA")), "{line}: {got}");
+    }
+}
+
+#[test]
+fn a_denial_is_found_before_an_answer_and_a_failure_behind_it() {
+    use super::store::Kind;
+    let store = Store::new(10, 10);
+    let request =
+        Request { name: "a.test".parse().unwrap(), rtype: rtype::A, ..Request::default() };
+    let key = store.key(&request);
+    let item = |is_failure: bool, answers: bool| {
+        let mut item = Item::new(&key, &Answer::default(), 60, 0);
+        (item.is_failure, item.answers) = (is_failure, answers);
+        item
+    };
+    let found = |prefer_positive: bool| {
+        store.shard(&key).pick(&key, 1, None, prefer_positive).map(|(_, kind)| kind)
+    };
+    assert_eq!(found(false), None);
+    store.put(&key, Kind::Success, item(false, true), 0);
+    assert_eq!(found(false), Some(Kind::Success));
+    store.put(&key, Kind::Denial, item(true, false), 0);
+    assert_eq!(found(false), Some(Kind::Success), "a failure hides nothing");
+    store.put(&key, Kind::Denial, item(false, false), 0);
+    assert_eq!(found(false), Some(Kind::Denial));
+    assert_eq!(found(true), Some(Kind::Success), "prefer_positive");
+    // An answer takes the place of a denial.
+    store.put(&key, Kind::Success, item(false, true), 0);
+    assert_eq!(found(false), Some(Kind::Success));
+    assert_eq!(store.size(Kind::Denial), 0);
+}

@@ -519,3 +519,31 @@ async fn upstreams_are_kept_over_a_reload_when_nothing_changes() {
     bench.ask("www.test +tcp").await;
     assert_eq!(misses(), 2);
 }
+
+#[tokio::test]
+async fn a_network_stands_for_its_first_zone() {
+    let up = upstream().await;
+    let bench = bench(&format!("forward 10.0.0.0/15 {}\nwhoami", up.addr));
+    let warnings: Vec<_> = bench.built.warnings.iter().map(|one| &*one.what).collect();
+    assert!(warnings[0].contains("of which only 0.10.in-addr.arpa. is forwarded"), "{warnings:?}");
+    for (name, count) in [("1.0.10.in-addr.arpa", 1), ("1.1.10.in-addr.arpa", 0)] {
+        bench.ask(name).await;
+        assert_eq!(up.count(), count, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn attempts_to_connect_are_bounded() {
+    let up = upstream().await;
+    let ups = |count: usize| vec![up.addr.to_string(); count].join(" ");
+    for (to, lines, count) in [
+        (ups(1), "max_connect_attempts 1", 1),
+        (ups(1), "max_connect_attempts 3", 3),
+        // Twice the number of upstreams; the same one twice is one.
+        (ups(2), "", 2),
+    ] {
+        let text = format!("forward . {to} {{\n max_fails 0\n read_timeout 50ms\n {lines}\n}}");
+        assert!(bench(&text).ask("silent.test").await.starts_with("SERVFAIL"));
+        assert_eq!(up.count(), count, "{lines}");
+    }
+}

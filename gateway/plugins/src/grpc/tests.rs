@@ -350,3 +350,26 @@ fn directives_are_read_as_coredns_reads_them() {
         assert!(got.starts_with("plugin/grpc: ") && got.contains(want), "{line}: {got}");
     }
 }
+
+#[tokio::test]
+async fn what_grpc_does_is_no_metadata() {
+    let (addr, _) = upstream(usual).await;
+    let bench = bench(&format!(
+        "metadata\nlog . \"M={{/grpc/upstream}}{{/forward/upstream}}\"\ngrpc . {addr}"
+    ));
+    crate::shared::testing::logged();
+    assert!(bench.ask("www.test").await.starts_with("NOERROR"));
+    let lines = crate::shared::testing::logged();
+    assert!(lines.iter().any(|line| line == "[INFO] M=--"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_call() {
+    let (addr, _) = upstream(usual).await;
+    let mut bench = bench(&format!("cancel 200ms\ngrpc . {addr}"));
+    let begun = Instant::now();
+    assert!(bench.ask("silent.test").await.starts_with("SERVFAIL"));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    bench.pass(begun.elapsed());
+    assert!(bench.ask("www.test").await.contains("198.51.100.1"));
+}

@@ -82,3 +82,15 @@ fn a_wrong_directive_is_refused_with_its_place() {
         assert!(got.starts_with("plugin/loop: ") && got.contains(want), "{line}: {got}");
     }
 }
+
+#[tokio::test]
+async fn the_probe_goes_to_the_first_address_that_is_bound() {
+    let socket = UdpSocket::bind("127.0.0.3:0").await.unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let corefile =
+        format!(".:{port} {{\n bind 127.0.0.3 127.0.0.4\n loop\n forward . 127.0.0.3:{port}\n}}\n");
+    let bench = Bench::new(CHAIN, &corefile);
+    tokio::spawn(serve(socket, Arc::clone(&bench.gateway)));
+    let message = timeout(Duration::from_secs(5), bench.process().fatal()).await.unwrap();
+    assert!(message.contains(&format!(" -> 127.0.0.3:{port}) detected")), "{message}");
+}

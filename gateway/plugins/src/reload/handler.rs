@@ -147,7 +147,7 @@ impl Watch {
     }
 
     /// The time until the next look: the interval, give or take half the jitter.
-    fn interval(&self) -> Duration {
+    pub(super) fn interval(&self) -> Duration {
         let Pace { interval, jitter } = self.pace;
         let range = u64::try_from(jitter.as_nanos()).unwrap_or(u64::MAX);
         let random = RandomState::new().hash_one(0);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::Diagnostic;
+use config::{Diagnostic, Directive};
 use engine::Setup;
 
 use super::handler::{Turns, Watch};
@@ -33,6 +33,22 @@ const LEAST_JITTER: Duration = Duration::from_secs(1);
 /// Sets the plugin up; the first directive of a block counts, and the last block.
 pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let directive = once::first(setup);
+    let pace = pace(directive)?;
+    let origin = Arc::clone(setup.origin());
+    let Some((path, _)) = origin.files.first() else { return Ok(()) };
+    if path == Path::new("stdin") {
+        let word = &directive.name;
+        setup.warn(word.wrong("does nothing here: a Corefile from a pipe cannot be read again"));
+        return Ok(());
+    }
+    let turns = setup.share("reload", || Ok(Arc::new(Turns::default())))?;
+    let watch = Watch::new(pace, path.clone(), origin, Arc::clone(setup.process()), turns);
+    setup.task(move |stop| watch.run(stop));
+    Ok(())
+}
+
+/// Reads how often the files are to be read; a jitter above half the interval is cut to that.
+pub(super) fn pace(directive: &Directive) -> Result<Pace, Diagnostic> {
     directive.no_block()?;
     let mut pace = Pace::default();
     let mut words = directive.words();
@@ -50,15 +66,5 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     }
     words.end()?;
     pace.jitter = pace.jitter.min(pace.interval / 2);
-    let origin = Arc::clone(setup.origin());
-    let Some((path, _)) = origin.files.first() else { return Ok(()) };
-    if path == Path::new("stdin") {
-        let word = &directive.name;
-        setup.warn(word.wrong("does nothing here: a Corefile from a pipe cannot be read again"));
-        return Ok(());
-    }
-    let turns = setup.share("reload", || Ok(Arc::new(Turns::default())))?;
-    let watch = Watch::new(pace, path.clone(), origin, Arc::clone(setup.process()), turns);
-    setup.task(move |stop| watch.run(stop));
-    Ok(())
+    Ok(pace)
 }

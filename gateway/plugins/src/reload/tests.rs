@@ -171,3 +171,24 @@ fn what_may_be_written() {
         Bench::new(PLUGINS, &format!("test {{\n{reload}\nanswers\n}}\n"));
     }
 }
+
+#[test]
+fn the_pace_of_looks_keeps_to_its_bounds() {
+    let secs = Duration::from_secs;
+    for (line, interval, jitter) in [
+        ("reload", secs(30), secs(15)),
+        ("reload 10s", secs(10), secs(5)),
+        ("reload 10s 0", secs(10), secs(0)),
+        ("reload 10s 4s", secs(10), secs(4)),
+        ("reload 2s 90s", secs(2), secs(1)),
+    ] {
+        let pace = super::setup::pace(&config::corefile::directive(line).unwrap()).unwrap();
+        assert_eq!(pace, Pace { interval, jitter }, "{line}");
+        let origin = Arc::new(Origin { files: Vec::new() });
+        let watch = Watch::new(pace, PathBuf::new(), origin, process(), Arc::default());
+        let all: Vec<_> = (0..500).map(|_| watch.interval()).collect();
+        let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+        assert!(*least >= interval - jitter / 2 && *most <= interval + jitter / 2, "{line}");
+        assert!(*most - *least >= jitter / 2, "{line}: {least:?} to {most:?}");
+    }
+}

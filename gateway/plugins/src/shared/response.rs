@@ -103,3 +103,80 @@ pub fn min_ttl(kind: Kind, answer: &Answer) -> u32 {
     }
     answer.records().iter().map(|rr| rr.ttl).min().map_or(LEAST, |ttl| ttl.min(MOST))
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::{Answer, Flags, Request, Section, opcode, rcode, rtype};
+
+    use super::{Class, Kind, min_ttl};
+
+    /// Records of these types and TTLs, with a section's letter each.
+    fn answer(rcode: u16, records: &[(char, u16, u32)]) -> Answer {
+        let mut answer = Answer::default();
+        answer.rcode = rcode;
+        for (section, kind, ttl) in records {
+            let section = match section {
+                'a' => Section::Answer,
+                'n' => Section::Authority,
+                _ => Section::Additional,
+            };
+            answer.push(section, &[0], *kind, *ttl, &[0; 22]);
+        }
+        answer
+    }
+
+    #[test]
+    fn answers_are_of_a_kind_and_a_class() {
+        let (soa, ns, a) = (('n', rtype::SOA, 1), ('n', rtype::NS, 1), ('a', rtype::A, 1));
+        for (code, rcode, records, kind, class) in [
+            (opcode::QUERY, rcode::NOERROR, &[a][..], Kind::NoError, Class::Success),
+            (opcode::QUERY, rcode::NOERROR, &[a, soa], Kind::NoError, Class::Success),
+            (opcode::QUERY, rcode::NXDOMAIN, &[a, soa], Kind::OtherError, Class::Error),
+            (opcode::QUERY, rcode::NOERROR, &[soa], Kind::NoData, Class::Denial),
+            (opcode::QUERY, rcode::NOERROR, &[soa, ns], Kind::NoData, Class::Denial),
+            (opcode::QUERY, rcode::NXDOMAIN, &[soa], Kind::NameError, Class::Denial),
+            (opcode::QUERY, rcode::NXDOMAIN, &[], Kind::NameError, Class::Denial),
+            (opcode::QUERY, rcode::SERVFAIL, &[], Kind::ServerError, Class::Error),
+            (opcode::QUERY, rcode::NOTIMP, &[], Kind::ServerError, Class::Error),
+            (opcode::QUERY, rcode::NOERROR, &[ns], Kind::Delegation, Class::Success),
+            (opcode::QUERY, rcode::NOERROR, &[], Kind::NoError, Class::Success),
+            (opcode::QUERY, rcode::REFUSED, &[], Kind::OtherError, Class::Error),
+            (opcode::UPDATE, rcode::NOERROR, &[a], Kind::Update, Class::Error),
+            (opcode::NOTIFY, rcode::NOERROR, &[a], Kind::Meta, Class::Error),
+        ] {
+            let request = Request {
+                flags: Flags(u16::from(code) << 11),
+                rtype: rtype::A,
+                ..Request::default()
+            };
+            let found = Kind::of(&request, &answer(rcode, records));
+            assert_eq!((found, found.class()), (kind, class), "{code} {rcode} {records:?}");
+        }
+        for rtype in [rtype::AXFR, rtype::IXFR] {
+            let request = Request { rtype, ..Request::default() };
+            assert_eq!(Kind::of(&request, &answer(rcode::NOERROR, &[a])), Kind::Meta);
+        }
+    }
+
+    #[test]
+    fn the_shortest_time_counts_where_an_answer_lasts() {
+        let all = [('a', rtype::A, 300), ('n', rtype::NS, 40), ('x', rtype::A, 20)];
+        for (kind, records, want) in [
+            (Kind::NoError, &all[..], 20),
+            (Kind::NoError, &all[..1], 300),
+            (Kind::NoError, &[('a', rtype::A, 9999)], 3600),
+            (Kind::NoError, &[], 5),
+            (Kind::NameError, &[('n', rtype::SOA, 77)], 77),
+            (Kind::NoData, &[('n', rtype::SOA, 77)], 77),
+            (Kind::Delegation, &all, 5),
+            (Kind::ServerError, &all, 5),
+            (Kind::OtherError, &all, 5),
+        ] {
+            assert_eq!(
+                min_ttl(kind, &answer(rcode::NOERROR, records)),
+                want,
+                "{kind:?} {records:?}"
+            );
+        }
+    }
+}

@@ -401,3 +401,13 @@ fn wrong_templates_are_refused() {
         assert!(text.starts_with(&format!("plugin/template: {wrong}")), "{template}: {text}");
     }
 }
+
+#[test]
+fn an_old_word_is_passed_over() {
+    for line in ["upstream", "upstream 127.0.0.1:53 ::1"] {
+        let block = format!(
+            "template IN A a.test {{\n answer \"{{{{ .Name }}}} 5 IN A 198.51.100.1\"\n {line}\n }}"
+        );
+        all(&block, &[("x.a.test", "NOERROR aa rd | x.a.test. 5 A 198.51.100.1")]);
+    }
+}

@@ -49,16 +49,22 @@ impl Plugin for Tsig {
         let demanded = self.types.holds(request.rtype)
             || self.opcodes.holds(u16::from(request.flags.opcode()));
         let Some(broken) = x.seal().map(engine::Seal::broken) else {
-            return if demanded { x.fail(UNSIGNED, "signature required") } else { Step::Next };
+            return if demanded { reject(x, UNSIGNED, "signature required") } else { Step::Next };
         };
         match (broken, x.refuse_signature()) {
-            (Some(broken), Some(fault)) => x.fail(fault, reason(broken)),
+            (Some(broken), Some(fault)) => reject(x, fault, reason(broken)),
             _ => {
                 x.sign_reply();
                 Step::Next
             }
         }
     }
+}
+
+/// Fails the query, and says so where debug messages are wanted.
+fn reject(x: &mut Exchange, fault: Fault, why: &str) -> Step {
+    log::debug!(target: "plugin/tsig", "rejecting {} of {}: {why}", x.request().name, x.query.peer);
+    x.fail(fault, why)
 }
 
 /// The word for what is wrong with a signature (RFC 8945 §3).

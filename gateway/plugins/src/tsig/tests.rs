@@ -317,3 +317,56 @@ fn wrong_lines_are_refused_without_their_secrets() {
         wrong.unwrap_err().iter().map(|one| one.render(&|_| Some("s3cr3t\n".repeat(9)))).collect();
     assert!(!shown.contains("s3cr3t") && shown.contains("-->"), "{shown}");
 }
+
+#[test]
+fn signatures_are_checked_on_every_transport() {
+    use engine::Transport;
+    let bench = bench("require all");
+    for transport in [
+        Transport::Udp,
+        Transport::Tcp,
+        Transport::Tls,
+        Transport::Https,
+        Transport::Https3,
+        Transport::Quic,
+        Transport::Grpc,
+    ] {
+        let ask = |how: &Signed| {
+            let mut x = bench.exchange("www.example.org A");
+            x.query.transport = transport;
+            let mac = sign(&mut x.query.wire, how);
+            told(&bench.serve(&mut x), &mac, how)
+        };
+        assert_eq!(ask(&Signed::default()), (0, Some((0, true))), "{transport:?}");
+        let spoiled = Signed { spoil: true, ..Signed::default() };
+        assert_eq!(ask(&spoiled), (9, Some((16, false))), "{transport:?}");
+        let mut x = bench.exchange("www.example.org A");
+        x.query.transport = transport;
+        assert_eq!(bench.serve(&mut x)[3] & 15, 5, "{transport:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_good_signature_stays_here() {
+    use crate::shared::scripted::{Say, Scripted};
+    let up = Scripted::start(|asked, _| {
+        assert_eq!(asked.wire[10..12], [0, 0], "no additional records");
+        Say::Answer
+    })
+    .await;
+    let bench = Bench::new(
+        crate::CHAIN,
+        &format!(
+            ". {{\n tsig {{\n secret key.test {BASE64}\n require all\n }}\n forward . {}\n}}\n",
+            up.addr
+        ),
+    );
+    let mut x = bench.exchange("www.example.org A");
+    let mac = sign(&mut x.query.wire, &Signed::default());
+    let mut out = Vec::new();
+    if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
+        live.complete(&mut x, &mut out).await;
+    }
+    assert_eq!(told(&out, &mac, &Signed::default()), (0, Some((0, true))));
+    assert_eq!(up.seen(), ["www.example.org. A udp rd"]);
+}

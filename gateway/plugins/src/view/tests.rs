@@ -162,3 +162,50 @@ fn wrong_views_are_refused() {
         assert!(text.starts_with(&format!("plugin/view: {wrong}")), "{view}: {text}");
     }
 }
+
+#[test]
+fn what_is_not_true_is_not_this_block() {
+    crate::shared::testing::logged();
+    for expression in [
+        "[1, true][0]",
+        "['true', true][0]",
+        "[nil, true][0]",
+        "incidr(name(), '127.0.0.0/8')",
+        "incidr(client_ip(), name())",
+        "name() matches (name() + '(')",
+        "[true][5]",
+        "false",
+    ] {
+        let corefile = format!(
+            "test {{\n view odd {{\n expr {expression}\n }}\n reply odd\n}}\ntest {{\n reply rest\n}}\n"
+        );
+        assert_eq!(who(&Bench::new(CHAIN, &corefile), "a.test"), "rest", "{expression}");
+    }
+    assert_eq!(crate::shared::testing::logged(), [""; 0]);
+}
+
+#[test]
+fn expressions_are_joined_from_their_words() {
+    for (expression, want) in [
+        ("type()   in   ['A',\t'MX']", "lan"),
+        // The words of a quote are joined as they are, and its quotes go.
+        ("\"type() == 'A'\"", "lan"),
+        ("\"any(['A', 'MX'], # == type())\"", "lan"),
+        ("type() == \"'A'\"", "lan"),
+        // Spaces within a string are one space.
+        ("'a  b' == 'a b'", "lan"),
+        ("\"'a  b' == 'a b'\"", "rest"),
+        // A backslash is one, for the expression to read.
+        (r"name() matches '^a\\.test\\.$'", "lan"),
+        (r"'\\' == `\`", "lan"),
+        // What stands behind a number sign is a comment.
+        ("type() == 'A' # && false", "lan"),
+    ] {
+        let corefile = format!(
+            "test {{\n view lan {{\n expr {expression}\n }}\n reply lan\n}}\ntest {{\n reply rest\n}}\n"
+        );
+        assert_eq!(who(&Bench::new(CHAIN, &corefile), "a.test"), want, "{expression}");
+    }
+    let text = Bench::refused(CHAIN, "test {\n view a {\n expr any(['A'], # == type())\n }\n}\n");
+    assert!(text.contains("the expression ends too soon"), "{text}");
+}

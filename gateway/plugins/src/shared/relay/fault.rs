@@ -21,7 +21,7 @@ pub(crate) const WRONG_REPLY: Fault =
 pub(crate) const META: Fault =
     Fault { rcode: rcode::NOTIMP, ede: Some(21), why: "the type cannot be forwarded" };
 
-/// A signed query cannot be sent on (RFC 8945 §5.5 wants the key).
+/// A signed query cannot be sent on if its signature was not for us (RFC 8945 §5.5 wants the key).
 pub(crate) const SIGNED: Fault = Fault::servfail("dns: no secrets defined");
 
 /// Why a question cannot be passed on, if it cannot.
@@ -29,5 +29,6 @@ pub(crate) fn of(x: &Exchange) -> Option<Fault> {
     if message::is_meta(x.request().rtype) {
         return Some(META);
     }
-    (x.query.parts.tsig.is_some() && !x.is_nested()).then_some(SIGNED)
+    let is_open = x.query.parts.tsig.is_some() && !x.signs_reply();
+    (is_open && !x.is_nested()).then_some(SIGNED)
 }
