@@ -421,3 +421,16 @@ fn b32_a_wildcard_ends_at_names_that_are_there() {
         assert_eq!(bench.now(&format!("{name}.example.test {kind}")), want, "{line}");
     }
 }
+
+#[tokio::test]
+async fn the_identifier_of_an_upstream_is_replaced() {
+    let up = Scripted::start(|_, answer| {
+        answer.options.push(wire::option::NSID, b"upstream");
+        Say::Answer
+    })
+    .await;
+    for (nsid, want) in [("nsid edge", "NOERROR rd ra | OPT 3 65646765"), ("", "NOERROR rd ra")] {
+        let bench = bench(&format!(". {{\n {nsid}\n forward . {}\n}}\n", up.addr));
+        assert_eq!(bench.ask("a.test +opt=3:").await, want);
+    }
+}

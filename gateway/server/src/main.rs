@@ -22,7 +22,9 @@ fn main() -> ExitCode {
     match flags::read(std::env::args_os().skip(1)) {
         Ok(command) => command_line(command),
         Err(refused) => {
-            say(&format!("{}\n{}", refused.what, flags::USAGE));
+            // Words too many are no question about flags.
+            let usage = if refused.code == 2 { flags::USAGE } else { "" };
+            say(&format!("{}\n{usage}", refused.what));
             ExitCode::from(refused.code)
         }
     }

@@ -300,7 +300,14 @@ impl Upstream {
             return Err(self.error(Broken::DialTimeout, self.place(protocol, &ticket)).into());
         }
         match timeout(self.patience(turn), ticket.wait()).await {
-            Ok(Ok(())) => Ok(Reply(Body::Kept(ticket))),
+            Ok(Ok(())) => {
+                if let Some(others) = self.settings.max_idle.checked_sub(1) {
+                    // The one that has replied is idle as soon as the reply has been read.
+                    let pool = &self.pools[pool::worker() % POOLS];
+                    pool.lock().unwrap_or_else(PoisonError::into_inner).trim(protocol, others);
+                }
+                Ok(Reply(Body::Kept(ticket)))
+            }
             Ok(Err(broken)) => {
                 let error = self.error(broken, self.place(protocol, &ticket));
                 let stale = !fresh && error.is_stale(ticket.connected);

@@ -85,6 +85,14 @@ impl Pool {
         }
         Ok(ticket.map(|ticket| (ticket, true)))
     }
+
+    /// Has no more than `most` connections of a protocol idle.
+    pub(super) fn trim(&mut self, protocol: Protocol, most: usize) {
+        match protocol {
+            Protocol::Udp => trim(&mut self.udp, most),
+            _ => trim(&mut self.tcp, most),
+        }
+    }
 }
 
 /// The connection to use again. Of sockets any one, once there are enough of them, so that nobody knows which. A stream
