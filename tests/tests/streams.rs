@@ -124,7 +124,8 @@ fn slow_02_tcp_12_connections_leave_descriptors_for_upstreams() {
     command
         .args(["-c", "ulimit -n 160 && exec \"$0\" -conf \"$1\" -set worker_threads=2"])
         .arg(binary())
-        .arg(corefile);
+        .arg(corefile)
+        .env_remove("CAUSEWAY_BIN");
     let process = Process::start("gateway", command);
     let line = process.line("limits.tcp_connections is 10000", LIMIT);
     assert!(line.contains("160 files open: 80 connections"), "{line}");
