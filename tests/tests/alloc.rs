@@ -132,7 +132,7 @@ async fn gateway(corefile: &str) -> Arc<Gateway> {
     };
     let mut built = build.build(&parsed.blocks).unwrap();
     for ready in built.waits.drain(..) {
-        ready.await;
+        ready.await.unwrap();
     }
     for (_, task) in built.tasks() {
         tokio::spawn(task);
