@@ -35,7 +35,7 @@ pub use plugin::{
     Carry, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,
     Stream, Transfer, View, Work,
 };
-pub use process::Process;
+pub use process::{Hold, Process};
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};
 pub use seal::{Broken, Keyring, Seal};
 pub use setup::{BlockKey, Descriptor, Setup, Task, Wait};

@@ -1,6 +1,7 @@
 //! What plugins know of the process they run in, and may ask of it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,6 +25,17 @@ pub struct Process {
     reloads: AtomicU64,
     failed: AtomicBool,
     fatal: watch::Sender<Option<String>>,
+    held: watch::Sender<usize>,
+}
+
+/// Keeps the process from ending, as long as it is there.
+#[derive(Debug)]
+pub struct Hold(Arc<Process>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.held.send_modify(|count| *count = count.saturating_sub(1));
+    }
 }
 
 impl Process {
@@ -39,6 +51,7 @@ impl Process {
             reloads: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             fatal: watch::Sender::new(None),
+            held: watch::Sender::new(0),
         }
     }
 
@@ -62,6 +75,18 @@ impl Process {
     /// The process's shutdown, to wait for.
     pub fn stop(&self) -> Stop {
         self.stopper.stop()
+    }
+
+    /// Has a shutdown wait, before the lameduck time, until what is returned is dropped.
+    pub fn hold(self: &Arc<Self>) -> Hold {
+        self.held.send_modify(|count| *count += 1);
+        Hold(Arc::clone(self))
+    }
+
+    /// Resolves when nobody holds the process any more.
+    pub async fn released(&self) {
+        // The sender is a field of ours, so waiting cannot fail.
+        drop(self.held.subscribe().wait_for(|count| *count == 0).await);
     }
 
     /// Asks for the configuration to be read again.

@@ -228,9 +228,14 @@ impl Server<'_> {
         }
     }
 
-    /// Serves on for the lameduck time; true if a second signal cut it short.
+    /// Serves on until plugins have done what they do at a shutdown, and for the lameduck time; true if a second signal cut it
+    /// short.
     async fn lame(&self, signals: &mut Signals) -> bool {
         self.process.stopper().reach(Stage::LameDuck);
+        tokio::select! {
+            () = self.process.released() => {}
+            _ = signals.next() => return true,
+        }
         if self.lameduck.is_zero() {
             return false;
         }
