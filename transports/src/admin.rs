@@ -185,19 +185,26 @@ impl Pages {
     }
 
     /// The reply to one request: that of the first page with its path, or whose path ends in a slash and begins it.
-    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
-        let pages = self.now();
         let begins = |page: &&Page| page.path.ends_with('/') && path.starts_with(&page.path);
-        let found = pages.iter().find(|page| page.path == path);
-        let told = match found.or_else(|| pages.iter().find(begins)) {
+        let handler = {
+            let pages = self.now();
+            let found = pages.iter().find(|page| page.path == path);
+            found.or_else(|| pages.iter().find(begins)).map(|page| Arc::clone(&page.handler))
+        };
+        let ask = Ask {
+            method: request.method().as_str(),
+            path,
+            query: request.uri().query(),
+            accept: request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()),
+        };
+        let told = match handler {
             None => Told::text(404, "404 page not found\n"),
-            Some(page) => page.handler.handle(Ask {
-                method: request.method().as_str(),
-                path,
-                query: request.uri().query(),
-                accept: request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()),
-            }),
+            Some(handler) => match handler.later(ask) {
+                Some(later) => later.await,
+                None => handler.handle(ask),
+            },
         };
         let mut response = Response::new(Full::new(Bytes::from(told.body)));
         *response.status_mut() =
@@ -243,7 +250,12 @@ async fn accept(listener: TcpListener, pages: Arc<Pages>, mut stop: Stop) {
 /// Serves one connection.
 async fn serve(stream: TcpStream, pages: Arc<Pages>, mut stop: Stop) {
     let service = service_fn(move |request: Request<Incoming>| {
-        std::future::ready(Ok::<_, Infallible>(pages.answer(&request)))
+        let pages = Arc::clone(&pages);
+        async move {
+            // Its body is of no use to anybody, and is not kept meanwhile.
+            let request = request.map(drop);
+            Ok::<_, Infallible>(pages.answer(&request).await)
+        }
     });
     let mut connection = std::pin::pin!(
         http1::Builder::new()

@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// A request at an admin listener.
@@ -36,6 +38,9 @@ impl Told {
     }
 }
 
+/// A reply that takes time.
+pub type Later = Pin<Box<dyn Future<Output = Told> + Send>>;
+
 /// Answers under a path of an admin listener.
 ///
 /// Several server blocks may want the same path of the same listener; the later one finds the page of the first among
@@ -43,6 +48,11 @@ impl Told {
 pub trait Handler: Any + fmt::Debug + Send + Sync {
     /// Answers one request; must not block.
     fn handle(&self, ask: Ask<'_>) -> Told;
+
+    /// Answers a request that takes time; none for all others, which [`Handler::handle`] answers.
+    fn later(&self, _ask: Ask<'_>) -> Option<Later> {
+        None
+    }
 }
 
 /// A path of an admin listener, and who answers there.
