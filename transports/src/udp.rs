@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -14,11 +14,17 @@ use engine::{Exchange, Live, Served, Stage, Stop, Transport};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
 
+use self::stack::{Reply, Stack};
 use crate::accept::{Ends, canonical};
 use crate::desk::{Desk, Plan};
 use crate::proxy;
 use crate::seats::Client;
+
+mod stack;
+#[cfg(test)]
+mod tests;
 
 /// The room for what one receive gives: as much as receive offload may join.
 const RECEIVE: usize = 65536;
@@ -51,6 +57,13 @@ struct Socket {
     slips: AtomicUsize,
     #[expect(clippy::vec_box, reason = "exchanges are made in boxes, and moved into tasks")]
     pool: Mutex<Vec<Box<Exchange>>>,
+    /// Whether load is shed here.
+    sheds: AtomicBool,
+    /// The replies that wait for room, where it is.
+    stack: Stack,
+    /// Whether the socket is said to be full.
+    #[cfg(test)]
+    jammed: AtomicBool,
 }
 
 /// Where a reply goes: the peer as the socket knows it, and the address that was asked, if the socket has several.
@@ -79,6 +92,10 @@ impl Udp {
             clients: Mutex::default(),
             slips: AtomicUsize::new(0),
             pool: Mutex::default(),
+            sheds: AtomicBool::new(desk.peek().spec.shed),
+            stack: Stack::new(desk.key.to_string()),
+            #[cfg(test)]
+            jammed: AtomicBool::new(false),
         };
         let wildcard = local.ip().is_unspecified();
         Ok(Self { shared: Arc::new(shared), desk, local, wildcard })
@@ -91,6 +108,10 @@ impl Udp {
         let mut out = Vec::with_capacity(16 << 10);
         let mut ready = Vec::with_capacity(BATCH_SIZE);
         let mut draining = false;
+        // Ends with what is here.
+        let mut writer = JoinSet::new();
+        let shared = Arc::clone(&self.shared);
+        writer.spawn(async move { shared.write().await });
         while !draining {
             tokio::select! {
                 () = stop.reached(Stage::Draining) => draining = true,
@@ -108,10 +129,12 @@ impl Udp {
             tokio::task::yield_now().await;
         }
         let grace = tokio::time::Instant::now() + stop.grace;
-        while self.shared.waiting.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < grace
-        {
+        let is_busy =
+            || self.shared.waiting.load(Ordering::Acquire) > 0 || !self.shared.stack.is_empty();
+        while is_busy() && tokio::time::Instant::now() < grace {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
+        self.shared.stack.clear();
     }
 
     /// Receives what is there, answers what can be answered at once into `out`, and hands the rest to tasks.
@@ -130,6 +153,7 @@ impl Udp {
             self.shared.state.recv(UdpSockRef::from(&self.shared.socket), &mut slices, &mut metas)
         })?;
         let (now, plan) = (Instant::now(), self.desk.peek());
+        self.shared.sheds.store(plan.spec.shed, Ordering::Relaxed);
         out.clear();
         ready.clear();
         for (meta, buffer) in metas[..count].iter().zip(buffers.chunks(RECEIVE)) {
@@ -184,6 +208,7 @@ impl Udp {
         x.query.peer = ends.peer;
         x.query.local = ends.local;
         x.query.received = now;
+        x.query.congested = self.shared.stack.is_full();
         match self.desk.gateway.serve(x, out) {
             Served::Now if out.len() > start => ready.push(Ready { path, bytes: start..out.len() }),
             Served::Now => {}
@@ -309,8 +334,54 @@ impl Socket {
         }
     }
 
-    /// Sends `bytes`, in segments of a size if one is given; waits while the socket is full.
+    /// Sends `bytes`, in segments of a size if one is given; waits while the socket is full, or, where load is shed, leaves
+    /// them to [`Socket::write`].
     async fn send(&self, path: Path, bytes: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        loop {
+            match self.try_send(path, bytes, segment_size) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            if self.sheds.load(Ordering::Relaxed) {
+                let size = segment_size.unwrap_or(bytes.len()).max(1);
+                bytes
+                    .chunks(size)
+                    .for_each(|one| self.stack.push(Reply { path, bytes: one.into() }));
+                return Ok(());
+            }
+            self.socket.writable().await?;
+            // What is written to a socket that takes nothing would keep the thread.
+            #[cfg(test)]
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Sends the replies that wait, whenever there is room: the freshest first.
+    async fn write(&self) {
+        loop {
+            self.stack.pushed().await;
+            while !self.stack.is_empty() {
+                // An error here would come back from the send, which says what it is.
+                let _ = self.socket.writable().await;
+                let Some(reply) = self.stack.pop() else { break };
+                match self.try_send(reply.path, &reply.bytes, None) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.stack.push(reply);
+                        tokio::task::yield_now().await;
+                    }
+                    Err(error) => self.explain(reply.path, &reply.bytes, &error).await,
+                }
+            }
+        }
+    }
+
+    /// Sends `bytes`, in segments of a size if one is given, if there is room.
+    fn try_send(&self, path: Path, bytes: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        #[cfg(test)]
+        if self.jammed.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let transmit = Transmit {
             destination: path.peer,
             ecn: None,
@@ -318,17 +389,9 @@ impl Socket {
             segment_size,
             src_ip: path.asked,
         };
-        loop {
-            let sent = self.socket.try_io(Interest::WRITABLE, || {
-                self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
-            });
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.socket.writable().await?
-                }
-                done => return done,
-            }
-        }
+        self.socket.try_io(Interest::WRITABLE, || {
+            self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+        })
     }
 
     /// Turns a reply that the path cannot carry into one that sends the client to TCP (RFC 9715 §3.1).
@@ -336,6 +399,9 @@ impl Socket {
         const EMSGSIZE: i32 = rustix::io::Errno::MSGSIZE.raw_os_error();
         if error.raw_os_error() != Some(EMSGSIZE) {
             log::debug!("replying to {}: {error}", path.peer);
+            if self.sheds.load(Ordering::Relaxed) {
+                self.stack.lost();
+            }
             return;
         }
         if let Some(short) = cut(bytes)

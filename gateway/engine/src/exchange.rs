@@ -86,6 +86,8 @@ pub struct Query {
     pub http: Option<Box<Http>>,
     /// What is known of its signature.
     pub signature: Signature,
+    /// Whether so many replies wait for room in the socket that no more may; only where load is shed.
+    pub congested: bool,
 }
 
 /// Why nothing was written, and what the client is told.
@@ -264,6 +266,7 @@ impl Exchange {
                 session: None,
                 http: None,
                 signature: Signature::None,
+                congested: false,
             },
             deadline: None,
             upstream: None,

@@ -279,6 +279,8 @@ pub struct ListenSpec {
     pub proxy: Option<ProxySpec>,
     /// What clients may take.
     pub limits: LimitSpec,
+    /// Whether replies over UDP that find no room are dropped, the oldest first, rather than waited for.
+    pub shed: bool,
 }
 
 impl ListenSpec {
@@ -313,5 +315,6 @@ impl ListenSpec {
             self.proxy.clone_from(&later.proxy);
         }
         self.limits.merge(&later.limits);
+        self.shed |= later.shed;
     }
 }
