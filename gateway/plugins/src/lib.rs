@@ -49,6 +49,7 @@ plugins! {
     ddr
     cache
     tls
+    header
     minimal
     template
     transfer
