@@ -39,6 +39,7 @@ plugins! {
     errors
     log
     local
+    dns64
     any
     chaos
     loadbalance
