@@ -67,6 +67,7 @@ plugins! {
     r#loop
     forward
     grpc
+    erratic
     whoami
     view
 }

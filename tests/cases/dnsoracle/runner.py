@@ -272,7 +272,9 @@ class CaseRun:
         return row
 
     def omitted(self, rrs):
-        """Leave out RRs that depend on the machine (case key `omit`)."""
+        """Leave out RRs that depend on the machine (case key `omit`), and write some texts in another way (`mask`)."""
+        for rx, new in self.case.get("mask", []):
+            rrs = [re.sub(rx, new, r) for r in rrs]
         rx = self.case.get("omit")
         return [r for r in rrs if not re.search(rx, r)] if rx else rrs
 
