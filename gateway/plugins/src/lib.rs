@@ -69,5 +69,6 @@ plugins! {
     grpc
     erratic
     whoami
+    on
     view
 }
