@@ -18,6 +18,7 @@ macro_rules! plugins {
 plugins! {
     root
     metadata
+    geoip
     identity
     cancel
     proxyproto
