@@ -36,6 +36,7 @@ plugins! {
     debug
     ready
     health
+    shed
     prometheus
     errors
     log
