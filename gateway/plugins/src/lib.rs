@@ -36,6 +36,7 @@ plugins! {
     debug
     ready
     health
+    pprof
     shed
     prometheus
     errors
