@@ -22,7 +22,7 @@ impl Plugin for Told {
                     text.push_str(&wire::text::name_text(domain));
                     text.push(' ');
                 }),
-                Role::Transfer(_) => {}
+                _ => {}
             }
         }
         let (request, answer) = x.parts_mut();
