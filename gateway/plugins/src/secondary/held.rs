@@ -290,3 +290,17 @@ fn spread(most: Duration) -> Duration {
     let random = RandomState::new().hash_one(0) as u32;
     most * (random >> 16) / (1 << 16)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_spread_and_a_second_at_least() {
+        assert_eq!([0, 1, 7].map(at_least_a_second), [1, 1, 7].map(Duration::from_secs));
+        let all: Vec<Duration> = (0..100).map(|_| spread(REFRESH_SPREAD)).collect();
+        assert!(all.iter().all(|one| *one < Duration::from_secs(5)), "{all:?}");
+        let (least, most) = (all.iter().min(), all.iter().max());
+        assert!(most.unwrap().saturating_sub(*least.unwrap()) > Duration::from_secs(2), "{all:?}");
+    }
+}

@@ -19,6 +19,9 @@ const NO_STREAM: Fault = Fault {
     ede: Some(18),
     why: "zones are handed out over TCP and TLS only",
 };
+/// RFC 9103 §7.1: transfers over TLS "MUST only negotiate TLS 1.3 or later".
+const OLD_TLS: Fault =
+    Fault { rcode: rcode::REFUSED, ede: Some(18), why: "zones are handed out over TLS 1.3 only" };
 /// The client is none of those who may.
 const PROHIBITED: Fault =
     Fault { rcode: rcode::REFUSED, ede: Some(18), why: "the client may not copy this zone" };
@@ -38,6 +41,9 @@ impl Plugin for Transfer {
         }
         if x.is_nested() || !has_streams(x.query.transport) {
             return Step::Fail(NO_STREAM);
+        }
+        if x.query.session.as_ref().is_some_and(|session| session.version == "TLSv1.2") {
+            return Step::Fail(OLD_TLS);
         }
         let Some(stanza) = longest(&self.stanzas, &request.name) else { return Step::Next };
         if !stanza.admits(x.query.peer.ip()) {

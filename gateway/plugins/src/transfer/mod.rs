@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use engine::{Descriptor, Roles};
 use wire::Name;
 
+use crate::shared::tsig::Key;
 use crate::shared::zones::Zones;
 
 /// The registry entry.
@@ -18,7 +19,7 @@ pub static PLUGIN: Descriptor =
     Descriptor { name: "transfer", readme: include_str!("README.md"), setup: setup::set_up };
 
 /// Who may copy which zones.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Stanza {
     /// The zones.
     zones: Zones,
@@ -28,6 +29,8 @@ struct Stanza {
     to: Vec<SocketAddr>,
     /// The address that they are told from.
     source: Option<IpAddr>,
+    /// What they are told is signed with.
+    key: Option<Key>,
 }
 
 /// Hands out zones that other plugins of the block have.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use wire::{Flags, Name, Request, opcode, rcode, rtype};
 
 use super::{Stanza, longest};
+use crate::shared::tsig::Checker;
 
 /// How often the zones' serials are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -81,11 +82,13 @@ async fn tell(zone: Name, stanza: Stanza) {
     log::debug!(target: "plugin/transfer", "Sent notifies for zone \"{zone}\" to {targets}");
     let mut under_way = JoinSet::new();
     for server in stanza.to {
-        let message = notice(&zone);
+        let (zone, key) = (zone.clone(), stanza.key.clone());
         under_way.spawn(async move {
             let mut trouble = String::new();
             for _ in 0..TRIES {
-                match ask(server, stanza.source, &message).await {
+                let mut message = notice(&zone);
+                let checker = key.as_ref().map(|key| key.sign(&mut message));
+                match ask(server, stanza.source, &message, checker).await {
                     Ok(()) => return None,
                     Err(error) => trouble = error.to_string(),
                 }
@@ -118,7 +121,12 @@ fn notice(zone: &Name) -> Vec<u8> {
 }
 
 /// Sends a notice and waits for the answer.
-async fn ask(server: SocketAddr, source: Option<IpAddr>, message: &[u8]) -> io::Result<()> {
+async fn ask(
+    server: SocketAddr,
+    source: Option<IpAddr>,
+    message: &[u8],
+    mut checker: Option<Checker>,
+) -> io::Result<()> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -126,14 +134,18 @@ async fn ask(server: SocketAddr, source: Option<IpAddr>, message: &[u8]) -> io::
     let socket = UdpSocket::bind((source.unwrap_or(any), 0)).await?;
     socket.connect(server).await?;
     socket.send(message).await?;
-    let mut reply = [0u8; 512];
+    let mut reply = [0u8; 4096];
     let answered = async {
         loop {
             let len = socket.recv(&mut reply).await?;
-            match reply.get(..len) {
-                Some([high, low, bits, code, ..])
+            let reply = reply.get(..len).unwrap_or_default();
+            match reply {
+                [high, low, bits, code, ..]
                     if message.starts_with(&[*high, *low]) && bits & 0x80 != 0 =>
                 {
+                    if let Some(checker) = &mut checker {
+                        checker.check(reply).map_err(io::Error::other)?;
+                    }
                     return io::Result::Ok(u16::from(code & 0xf));
                 }
                 // Somebody else's, or a late one.

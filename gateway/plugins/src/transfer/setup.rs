@@ -7,15 +7,23 @@ use config::{Diagnostic, Prop, Scheme, Word};
 use engine::Setup;
 
 use super::{Stanza, Transfer, notify};
-use crate::shared::host;
 use crate::shared::zones::Zones;
+use crate::shared::{host, tsig};
+
+/// What one directive says.
+#[derive(Default)]
+struct Config {
+    stanza: Stanza,
+    /// The name of a key, and its algorithm.
+    key: Option<(Word, Option<Word>)>,
+}
 
 /// The properties.
-const PROPS: &[Prop<Stanza>] = &[
+const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "to",
         words: "ADDRESS...",
-        set: |stanza, words| {
+        set: |Config { stanza, .. }, words| {
             let first = words.one()?;
             for word in std::iter::once(first).chain(words.rest()) {
                 match &*word.text {
@@ -29,11 +37,19 @@ const PROPS: &[Prop<Stanza>] = &[
     Prop {
         name: "source",
         words: "IP",
-        set: |stanza, words| {
+        set: |Config { stanza, .. }, words| {
             if stanza.source.is_some() {
                 return Err(words.name().wrong("is stated twice"));
             }
             words.parsed::<IpAddr>().map(|ip| stanza.source = Some(ip))
+        },
+    },
+    Prop {
+        name: "key",
+        words: "NAME [ALGORITHM]",
+        set: |config, words| {
+            config.key = Some((words.one()?.clone(), words.maybe().cloned()));
+            Ok(())
         },
     },
 ];
@@ -69,11 +85,16 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let mut stanzas = Vec::new();
     for directive in setup.directives() {
         let zones = Zones::new(setup.zones_of(&directive.args));
-        let mut stanza = Stanza { zones, ..Stanza::default() };
-        directive.read_block(PROPS, &mut stanza)?;
+        let mut config = Config::default();
+        directive.read_block(PROPS, &mut config)?;
+        let Config { mut stanza, key } = config;
+        stanza.zones = zones;
         if stanza.to.is_empty() && !stanza.anyone {
             let wrong = directive.name.wrong("says nobody who may copy the zone");
             return Err(wrong.help("write: transfer { to ADDRESS... }"));
+        }
+        if let Some((name, algorithm)) = key {
+            stanza.key = Some(tsig::own(setup, &name, algorithm.as_ref())?);
         }
         stanzas.push(stanza);
     }

@@ -1,13 +1,15 @@
 //! The facts `transfer.*`.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use engine::Keyring as _;
 use engine::testing::{Bench, show};
 use tokio::net::UdpSocket;
 use wire::{Answer, Section, scan};
 
 use crate::kubernetes::tests::{CHAIN, bench, shorten};
-use crate::shared::testing::logged;
+use crate::shared::testing::{ANSWERS, Folder, logged};
+use crate::shared::tsig;
 
 /// A cluster with all that a zone can have.
 const SHOP: &str = "
@@ -231,6 +233,8 @@ fn wrong_words_are_refused_with_a_remedy() {
         ("transfer {\n to *\n source\n }", "source IP"),
         ("transfer {\n to *\n source example.org\n }", "is wrong"),
         ("transfer {\n to *\n source 127.0.0.1\n source 127.0.0.2\n }", "is stated twice"),
+        ("transfer {\n to *\n key\n }", "key NAME [ALGORITHM]"),
+        ("transfer {\n to *\n key nosuch\n }", "is none of the keys"),
         ("transfer {\n from *\n }", "'from' is not a property"),
     ] {
         let refused = Bench::refused(CHAIN, &format!("cluster.local {{\n {transfer}\n}}\n"));
@@ -253,4 +257,114 @@ async fn servers_are_told_of_a_zone_and_of_its_changes() {
     assert_eq!(&message[12..len], b"\x07cluster\x05local\0\0\x06\0\x01");
     message[2] |= 0x80;
     server.send_to(&message[..len], from).await.unwrap();
+}
+
+/// A zone in a file.
+const ZONE: &str = "$TTL 60\n@ SOA ns1 hostmaster 1 7200 3600 1209600 30\n@ NS ns1\n";
+
+#[tokio::test]
+async fn notices_are_signed_with_a_key() {
+    const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let to = server.local_addr().unwrap();
+    let folder = Folder::new(ZONE);
+    logged();
+    let _bench = folder.bench(&format!(
+        "example.org {{\n tsig {{\n  secret key.test {SECRET}\n }}\n transfer {{\n  to {to}\n  key key.test hmac-sha512\n }}\n file DB\n}}\n"
+    ));
+    let mut message = [0u8; 512];
+    // A reply without a signature is none: the server is told again.
+    for is_signed in [false, true] {
+        let told = tokio::time::timeout(Duration::from_secs(5), server.recv_from(&mut message));
+        let (len, from) = told.await.unwrap().unwrap();
+        let signed = &message[..len];
+        let at = 12 + b"\x07example\x03org\0\0\x06\0\x01".len();
+        assert_eq!(signed[11], 1, "one record behind the question");
+        assert!(signed[at..].starts_with(b"\x03key\x04test\0\x00\xfa"));
+        let mut reply = signed[..at].to_vec();
+        (reply[2], reply[11]) = (reply[2] | 0x80, 0);
+        if is_signed {
+            let mut seal = tsig::testing(SECRET).check(signed, at, SystemTime::now()).unwrap();
+            assert_eq!(seal.broken(), None);
+            seal.sign(&mut reply, 0);
+        }
+        server.send_to(&reply, from).await.unwrap();
+    }
+    let again = tokio::time::timeout(Duration::from_millis(300), server.recv_from(&mut message));
+    assert!(again.await.is_err(), "it was told");
+    let log = logged().join("\n");
+    assert!(log.contains(&format!("Sent notifies for zone \"example.org.\" to {to}")), "{log}");
+    assert!(!log.contains("failed to notify"), "{log}");
+}
+
+/// Of `transfer.notify` three tries and a warning, and `transfer.notify.longest`.
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_told_three_times() {
+    let (server, other) = (
+        UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+        UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+    );
+    let (to, not) = (server.local_addr().unwrap(), other.local_addr().unwrap());
+    let folder = Folder::new(ZONE);
+    logged();
+    let _bench = folder.bench(&format!(
+        "org {{\n transfer org {{\n  to {not}\n }}\n transfer example.org {{\n  to {to}\n }}\n file DB example.org\n}}\n"
+    ));
+    let mut message = [0u8; 512];
+    for _ in 0..3 {
+        let told = tokio::time::timeout(Duration::from_secs(5), server.recv_from(&mut message));
+        let (len, from) = told.await.unwrap().unwrap();
+        // SERVFAIL.
+        (message[2], message[3]) = (message[2] | 0x80, 2);
+        server.send_to(&message[..len], from).await.unwrap();
+    }
+    let mut log = String::new();
+    for _ in 0..200 {
+        log.push_str(&logged().join("\n"));
+        if log.contains("failed to notify") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let want = format!("failed to notify for zone \"example.org.\": {to}: rcode was SERVFAIL");
+    assert!(log.contains(&want), "{log}");
+    let told = tokio::time::timeout(Duration::from_millis(100), other.recv_from(&mut message));
+    assert!(told.await.is_err(), "a shorter zone's server is told");
+}
+
+/// The requirement XFR-03 of RFC 9103 §7.1.
+#[tokio::test]
+async fn xfr_03_no_zone_by_an_older_tls() {
+    let folder = Folder::new(ZONE);
+    let bench = folder.bench("tls://example.org {\n transfer {\n  to *\n }\n file DB\n}\n");
+    for (version, want) in [("TLSv1.2", "REFUSED"), ("TLSv1.3", "NOERROR")] {
+        let mut x = bench.exchange("example.org AXFR +tls");
+        x.query.session =
+            Some(std::sync::Arc::new(engine::Session { version, ..engine::Session::default() }));
+        let mut out = Vec::new();
+        if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
+            live.complete(&mut x, &mut out).await;
+        }
+        assert!(show(&out).starts_with(want), "{version}: {}", show(&out));
+    }
+}
+
+/// The facts `transfer.empty`, `.position`, `.provider_error`, `.doh`.
+#[tokio::test]
+async fn a_zone_of_nobody_goes_on() {
+    static PLUGINS: &[&engine::Descriptor] = &[&super::PLUGIN, &crate::file::PLUGIN, &ANSWERS];
+    let folder = Folder::new(ZONE);
+    let text = "org {\n transfer {\n  to *\n }\n file DB example.org\n file DB.gone gone.org\n answers\n}\n";
+    let bench = Bench::new(PLUGINS, &folder.corefile(text));
+    assert!(bench.ask("elsewhere.org AXFR +tcp").await.contains(" 30 A "));
+    assert!(bench.ask("example.org AXFR +tcp").await.starts_with("NOERROR aa rd | example.org."));
+    assert_eq!(
+        bench.ask("gone.org AXFR +tcp +edns").await,
+        "SERVFAIL rd | EDE 14 the zone is not loaded"
+    );
+    assert!(bench.ask("example.org AXFR +http").await.starts_with("REFUSED"));
+    let at = |name: &str| crate::CHAIN.iter().position(|plugin| plugin.name == name).unwrap();
+    let backends = ["hosts", "k8s_external", "kubernetes", "file", "auto", "secondary"];
+    let places: Vec<usize> = ["transfer"].iter().chain(&backends).map(|name| at(name)).collect();
+    assert!(places.is_sorted(), "{places:?}");
 }

@@ -5,7 +5,7 @@ use engine::Keyring as _;
 use super::*;
 use crate::CHAIN;
 use crate::shared::testing::logged;
-use crate::shared::tsig::{Keys, secret};
+use crate::shared::tsig;
 
 /// A gateway that copies example.org from these servers.
 fn bench(from: &[&Primary], more: &str) -> Bench {
@@ -216,21 +216,11 @@ async fn a_zone_outlives_the_configuration() {
 #[tokio::test]
 async fn transfers_are_signed_with_a_key() {
     const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
-    let keys = move || {
-        let text = format!("x {{\n tsig {{\n secret key.test {SECRET}\n}}\n}}\n");
-        let parsed =
-            config::corefile::parse("Corefile".as_ref(), &text, &|_| None, &config::corefile::Disk);
-        let blocks = parsed.unwrap().blocks;
-        let line = &blocks[0].directives[0].lines()[0];
-        let mut keys = Keys::default();
-        secret(&mut keys, &mut line.words()).unwrap();
-        keys
-    };
     // How many of the messages are signed.
     for (signed, want) in [(usize::MAX, "198.51.100.1"), (1, "SERVFAIL"), (0, "SERVFAIL")] {
         let versions = [Arc::new(zone("example.org", 1, "www A 198.51.100.1"))];
         let scripted = Scripted::start(move |asked, answer| {
-            let keys = keys();
+            let keys = tsig::testing(SECRET);
             let name = asked.request.name.wire().len();
             let mut seal = keys.check(&asked.wire, 12 + name + 4, std::time::SystemTime::now());
             let seal = seal.as_mut().expect("the query is signed");
@@ -280,4 +270,22 @@ async fn a_server_that_comes_late_is_found() {
     assert!(log.contains("connection refused") && log.contains("rcode was REFUSED"), "{log}");
     primary.put(zone("example.org", 1, "www A 198.51.100.1"));
     until(&bench, "www.example.org", "198.51.100.1").await;
+}
+
+#[tokio::test]
+async fn a_zone_that_is_copied_is_told_of() {
+    let primary = primary().await;
+    let server = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (addr, to) = (primary.scripted.addr, server.local_addr().unwrap());
+    let bench = Bench::new(
+        CHAIN,
+        &format!(
+            "example.org {{\n transfer {{\n  to {to}\n }}\n secondary {{\n  transfer from {addr}\n }}\n}}\n"
+        ),
+    );
+    let mut message = [0; 512];
+    let told = tokio::time::timeout(Duration::from_secs(5), server.recv_from(&mut message));
+    let (len, _) = told.await.unwrap().unwrap();
+    assert_eq!(&message[12..len], b"\x07example\x03org\0\0\x06\0\x01");
+    assert_eq!(address(&bench, "www.example.org"), "198.51.100.1");
 }

@@ -10,3 +10,13 @@ mod words;
 pub(crate) use client::{Checker, Key};
 pub(crate) use keys::Keys;
 pub(crate) use words::{own, secret, secrets};
+
+/// The key `key.test` with a secret in base64, for tests.
+#[cfg(test)]
+pub(crate) fn testing(secret: &str) -> Keys {
+    use base64::Engine as _;
+    let mut keys = Keys::default();
+    let octets = base64::engine::general_purpose::STANDARD.decode(secret).unwrap();
+    keys.0.insert(wire::Name::parse("key.test").unwrap(), octets);
+    keys
+}
