@@ -51,6 +51,10 @@ pub struct Terms<'a> {
     pub signed: bool,
     /// The certificate that it shows, for one that is asked by TLS.
     pub shows: Option<&'a Pair>,
+    /// Files beside that of the zone: their names and texts.
+    pub files: &'a [(&'a str, &'a str)],
+    /// The zones that a catalog of Knot lists; the server's zone is that catalog then, and each of them has the zone's text.
+    pub members: &'a [&'a str],
     /// The authority that the gateway is checked by, for one that asks it by TLS; the gateway's name is `dns.example.org`.
     pub trusts: Option<&'a Path>,
 }
@@ -83,6 +87,9 @@ impl Nameserver {
         if let Some(text) = text {
             folder.write("zone", text);
         }
+        for (name, text) in terms.files {
+            folder.write(name, text);
+        }
         let draft =
             Draft { folder: folder.path(), address, tls, zone, is_primary: text.is_some(), terms };
         let (program, words, configuration) = match make {
@@ -96,7 +103,8 @@ impl Nameserver {
         let mut command = Command::new(program);
         // Debian keeps them where only root's PATH looks.
         let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-        command.env("PATH", search).args(words).arg(path).stdin(Stdio::null());
+        command.env("PATH", search).current_dir(folder.path());
+        command.args(words).arg(path).stdin(Stdio::null());
         let mut process = Process::start(make.name(), command);
         let up = until(START, || {
             let answers = || client::Query::from(&*format!("{zone} SOA")).ask(address).is_some();
@@ -119,6 +127,20 @@ impl Nameserver {
     /// Gives its zone another text, and has it read.
     pub fn change(&self, text: &str) {
         self.folder.write("zone", text);
+        self.process.signal(Signal::HUP);
+    }
+
+    /// Changes the zones that a catalog of Knot lists: those of before that are no longer there go.
+    pub fn list(&self, zone: &str, terms: &Terms<'_>) {
+        let draft = Draft {
+            folder: self.folder.path(),
+            address: self.address,
+            tls: self.tls,
+            zone,
+            is_primary: true,
+            terms,
+        };
+        self.folder.write("conf", draft.knot());
         self.process.signal(Signal::HUP);
     }
 
@@ -188,11 +210,19 @@ impl Draft<'_> {
         let key = if self.terms.signed { format!("\n    key: {name}.") } else { String::new() };
         let gateway = self.terms.gateway.unwrap_or(self.address);
         let at = format!("{}@{}", gateway.ip(), gateway.port());
-        let role = if self.is_primary {
-            "notify: gateway\n    zonefile-load: difference\n    zonefile-sync: -1"
-        } else {
-            "master: gateway"
+        let mut role = match (self.is_primary, self.terms.members) {
+            (true, []) => {
+                "notify: gateway\n    zonefile-load: difference\n    zonefile-sync: -1".to_owned()
+            }
+            (true, _) => "catalog-role: generate\n    notify: gateway".to_owned(),
+            (false, _) => "master: gateway".to_owned(),
         };
+        for member in self.terms.members {
+            role.push_str(&format!(
+                "\n  - domain: {member}\n    storage: \"{folder}\"\n    file: zone\n    acl: [local, signed]\n    notify: gateway\n    zonefile-load: whole\n    zonefile-sync: -1\n    catalog-role: member\n    catalog-zone: {zone}"
+            ));
+        }
+        let file = if self.terms.members.is_empty() { "zone" } else { "catalog" };
         format!(
             "server:\n    rundir: \"{folder}\"\n    listen: 127.0.0.1@{port}\n    user: root:root\n\
 log:\n  - target: stderr\n    any: info\n\
@@ -200,7 +230,7 @@ database:\n    storage: \"{folder}/db\"\n\
 key:\n  - id: {name}.\n    algorithm: hmac-sha256\n    secret: {secret}\n\
 remote:\n  - id: gateway\n    address: {at}{key}\n\
 acl:\n  - id: local\n    address: 127.0.0.1\n    action: [transfer, notify]\n  - id: signed\n    address: 127.0.0.1\n    key: {name}.\n    action: [transfer, notify]\n\
-zone:\n  - domain: {zone}\n    storage: \"{folder}\"\n    file: zone\n    acl: [local, signed]\n    journal-content: changes\n    {role}\n"
+zone:\n  - domain: {zone}\n    storage: \"{folder}\"\n    file: {file}\n    acl: [local, signed]\n    journal-content: changes\n    {role}\n"
         )
     }
 
@@ -273,7 +303,7 @@ zone:\n    name: {zone}\n    zonefile: zone\n{role}"
             )
         };
         format!(
-            "options {{ directory \"{folder}\"; listen-on port {port} {{ 127.0.0.1; }}; {listen} listen-on-v6 {{ none; }}; pid-file none; session-keyfile none; managed-keys-directory \"{folder}\"; recursion no; dnssec-validation no; notify-delay 0; notify-rate 100; startup-notify-rate 100; serial-query-rate 100; transfer-message-size 60000; }};\n\
+            "options {{ directory \"{folder}\"; listen-on port {port} {{ 127.0.0.1; }}; {listen} listen-on-v6 {{ none; }}; pid-file none; session-keyfile none; managed-keys-directory \"{folder}\"; recursion no; dnssec-validation no; check-names primary ignore; notify-delay 0; notify-rate 100; startup-notify-rate 100; serial-query-rate 100; transfer-message-size 60000; }};\n\
 controls {{ }};\nkey \"{name}\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};\n{more}zone \"{zone}\" {{ {role} }};\n"
         )
     }

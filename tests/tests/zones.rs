@@ -218,6 +218,103 @@ fn zones_come_in_over_tls_from_bind_and_nsd() {
     gateway.line("is for ns1.example.org, not for ns2.example.org");
 }
 
+/// A zone file with what the dialect has, and with most types.
+const DIALECT: &str = r#"$TTL 1h
+@ IN SOA ns1 hostmaster.example.org. ( 1 ; the serial, and more behind it )
+    2h30m 1800
+    2w 300 )
+    NS ns1
+ns1 A 127.0.0.1
+$ORIGIN sub.example.org.
+a 5m IN A 198.51.100.1
+  TXT "one" two "th\"ree" "\065\200;" ; a comment
+b CNAME a
+$ORIGIN example.org.
+c IN 60 A 198.51.100.2
+d 60 IN AAAA 2001:db8::1
+MiXed A 198.51.100.3
+a\.dot A 198.51.100.4
+*.wild MX 10 a.sub
+empty.non.terminal TXT ""
+caa CAA 0 issue "ca.example.net; policy=x"
+srv SRV 1 2 3 a.sub
+naptr NAPTR 100 10 "u" "sip+E2U" "!^.*$!sip:info@example.org!" .
+sshfp SSHFP 1 1 ( dd465c09cfa51fb45020
+                  cc83316fff21b9ec74ac )
+tlsa TLSA 3 1 1 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+child NS ns.child
+ns.child A 198.51.100.5
+child DS 12345 13 2 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+loc LOC 51 30 12.748 N 0 7 39.612 W 0.00m 1m 10000m 10m
+uri URI 10 1 "https://www.example.org/"
+hinfo HINFO "PC" "Linux"
+rp RP a.b c.d
+afsdb AFSDB 1 a.sub
+dname DNAME other.example.net.
+https HTTPS 1 . alpn="h2,h3" port=8443 ipv4hint=198.51.100.9
+svcb SVCB 2 a.sub alpn=dot port=853
+cert CERT 1 0 0 aGVsbG8gd29ybGQ=
+eui EUI48 00-00-5e-00-53-2a
+eui EUI64 00-00-5e-ef-10-00-00-2a
+unknown TYPE65281 \# 3 010203
+none TYPE65282 \# 0
+known TYPE1 \# 4 c6336406
+part A 198.51.100.10
+$INCLUDE part inner.example.org.
+behind A 198.51.100.11
+"#;
+
+#[test]
+fn a_zone_file_means_the_same_to_knot_nsd_and_bind() {
+    let part = "x A 198.51.100.12\n$ORIGIN deep.example.org.\ny A 198.51.100.13\n";
+    let generate = "$GENERATE 1-20/3 host$ A 198.51.100.$\n$GENERATE 1-4 g${10,3,x} TXT n-$\n$INCLUDE part relative\n";
+    let terms = Terms { files: &[("part", part)], ..Terms::default() };
+    // Only BIND knows $GENERATE, and relative origins of $INCLUDE.
+    for (make, more) in [(Make::Knot, ""), (Make::Nsd, ""), (Make::Bind, generate)] {
+        let text = format!("{DIALECT}{more}");
+        let server = Nameserver::primary(make, "example.org", &text, &terms);
+        let gateway = Gateway::new("example.org:@PORT@ {\n transfer {\n  to *\n }\n file db\n}")
+            .file("db", &text)
+            .file("part", part)
+            .start();
+        let own = records(gateway.address(), "example.org", &[]);
+        let theirs = records(server.address(), "example.org", &[]);
+        assert!(theirs.len() > 35, "{}:\n{}", make.name(), server.output());
+        let is_new = |all: &[String], line: &&String| !all.contains(line);
+        let ours: Vec<_> = own.iter().filter(|line| is_new(&theirs, line)).collect();
+        let missing: Vec<_> = theirs.iter().filter(|line| is_new(&own, line)).collect();
+        assert!(own == theirs, "{}: {ours:#?} instead of {missing:#?}", make.name());
+    }
+}
+
+#[test]
+fn the_members_of_a_catalog_come_from_knot_and_go() {
+    let at = local();
+    let terms = |members| Terms { gateway: Some(at), members, ..Terms::default() };
+    let (few, other) = (terms(&["one.test", "two.test"]), terms(&["two.test", "three.test"]));
+    let primary = Nameserver::primary(Make::Knot, "catalog.test", &text(1, 20, ""), &few);
+    let gateway = Gateway::new(&format!(
+        "test:{} {{\n transfer {{\n  to *\n }}\n secondary catalog.test {{\n  transfer from {}\n  catalog\n }}\n}}",
+        at.port(),
+        primary.address()
+    ))
+    .start();
+    let has = |zone: &str, wanted: bool| {
+        let come = until(LIMIT, || (serial(at, zone).is_some() == wanted).then_some(()));
+        assert!(come.is_some(), "{zone}:\n{}\n{}", primary.output(), gateway.output());
+    };
+    has("one.test", true);
+    has("two.test", true);
+    assert_eq!(serial(at, "three.test"), None);
+    assert_eq!(records(at, "two.test", &[]), records(primary.address(), "two.test", &[]));
+    gateway.line("Parsed catalog zone catalog.test. with 2 member zones");
+    // Knot tells of the catalog's change, not otherwise than of another zone's.
+    primary.list("catalog.test", &other);
+    has("three.test", true);
+    has("one.test", false);
+    has("two.test", true);
+}
+
 /// Forwards connections, and ends each after so many octets of the server's.
 fn cutter(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
