@@ -5,6 +5,7 @@ pub mod client;
 pub mod cluster;
 pub mod edge;
 pub mod gateway;
+pub mod moto;
 pub mod nameserver;
 pub mod namespace;
 pub mod pebble;
