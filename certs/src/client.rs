@@ -11,6 +11,7 @@ use rustls::client::{
     ClientSessionMemoryCache, ClientSessionStore, ResolvesClientCert, Resumption,
     Tls12ClientSessionValue, Tls13ClientSessionValue, WebPkiServerVerifier,
 };
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{
@@ -65,6 +66,11 @@ impl ClientTls {
         Ok(made)
     }
 
+    /// Checks nothing and shows nothing: encryption against those who only listen.
+    pub fn unchecked() -> Arc<Self> {
+        Arc::new(Self { trust: Arc::new(Trust::Anybody), shown: None, generation: Arc::default() })
+    }
+
     /// The configuration for a protocol: to be made once an upstream and kept, so that sessions are resumed. What it checks by
     /// and shows changes within it; sessions of before are not resumed then.
     pub fn config(&self, alpn: &[&[u8]]) -> Arc<ClientConfig> {
@@ -98,7 +104,7 @@ impl ClientTls {
     /// Looks whether anything has changed.
     pub(crate) fn look(&self) {
         let trust = match &*self.trust {
-            Trust::System(_) => false,
+            Trust::System(_) | Trust::Anybody => false,
             Trust::File(file) => file.look(),
         };
         if self.shown.as_ref().is_some_and(|shown| shown.0.look()) || trust {
@@ -158,14 +164,17 @@ enum Trust {
     System(Arc<WebPkiServerVerifier>),
     /// Those of a file.
     File(Arc<Watched<Roots>>),
+    /// None: any certificate will do.
+    Anybody,
 }
 
 impl Trust {
-    /// Who checks now.
-    fn now(&self) -> Arc<WebPkiServerVerifier> {
+    /// Who checks now; nobody if any certificate will do.
+    fn now(&self) -> Option<Arc<WebPkiServerVerifier>> {
         match self {
-            Self::System(verifier) => Arc::clone(verifier),
-            Self::File(file) => Arc::clone(&file.now().verifier),
+            Self::System(verifier) => Some(Arc::clone(verifier)),
+            Self::File(file) => Some(Arc::clone(&file.now().verifier)),
+            Self::Anybody => None,
         }
     }
 }
@@ -179,8 +188,16 @@ impl ServerCertVerifier for Trust {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
-        let verifier = self.now();
-        verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        match self.now() {
+            Some(verifier) => verifier.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            ),
+            None => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(
@@ -189,7 +206,11 @@ impl ServerCertVerifier for Trust {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        self.now().verify_tls12_signature(message, cert, dss)
+        match self.now() {
+            Some(verifier) => verifier.verify_tls12_signature(message, cert, dss),
+            // That the other side has the certificate's key still has to be shown.
+            None => verify_tls12_signature(message, cert, dss, &algorithms()),
+        }
     }
 
     fn verify_tls13_signature(
@@ -198,12 +219,24 @@ impl ServerCertVerifier for Trust {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        self.now().verify_tls13_signature(message, cert, dss)
+        match self.now() {
+            Some(verifier) => verifier.verify_tls13_signature(message, cert, dss),
+            // That the other side has the certificate's key still has to be shown.
+            None => verify_tls13_signature(message, cert, dss, &algorithms()),
+        }
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.now().supported_verify_schemes()
+        match self.now() {
+            Some(verifier) => verifier.supported_verify_schemes(),
+            None => algorithms().supported_schemes(),
+        }
     }
+}
+
+/// The signatures that can be checked.
+fn algorithms() -> WebPkiSupportedAlgorithms {
+    provider().signature_verification_algorithms
 }
 
 /// The certificate that is shown to servers that ask.

@@ -17,6 +17,7 @@ use crate::kept::Shelf;
 use crate::plugin::{Carry, Step, Stream};
 use crate::route::ListenerId;
 use crate::seal::{Broken, Seal};
+use crate::trail::Trail;
 
 /// How many queries may be nested (CNAME targets, DNS64, …) before the client gets SERVFAIL.
 pub(crate) const MAX_DEPTH: usize = 8;
@@ -238,6 +239,8 @@ pub struct Exchange {
     personal: AtomicBool,
     /// Whether the request says who asks; see [`Exchange::tells_who`].
     tells_who: AtomicBool,
+    /// Its way, if somebody traces it.
+    pub(crate) trail: Option<Box<Trail>>,
     random: u64,
 }
 
@@ -286,6 +289,7 @@ impl Exchange {
             selective: false,
             personal: AtomicBool::new(false),
             tells_who: AtomicBool::new(false),
+            trail: None,
             random: RandomState::new().hash_one(0) | 1,
         })
     }
@@ -307,6 +311,7 @@ impl Exchange {
         self.views_only = false;
         self.turned_away = false;
         self.selective = false;
+        self.trail = None;
         *self.personal.get_mut() = false;
         *self.tells_who.get_mut() = false;
         self.query.signature = Signature::None;

@@ -19,6 +19,7 @@ mod setup;
 mod shutdown;
 mod spec;
 pub mod testing;
+mod trail;
 
 #[cfg(test)]
 mod tests;
@@ -32,10 +33,10 @@ pub use kept::Kept;
 pub use layout::{Layout, Listening};
 pub use live::{Link, Live, Progress, Site};
 pub use plugin::{
-    Carry, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,
-    Stream, Transfer, View, Work,
+    Carry, Hop, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,
+    Stream, Tap, Transfer, View, Work,
 };
-pub use process::{Hold, Process};
+pub use process::{Hold, Linger, Process};
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};
 pub use seal::{Broken, Keyring, Seal};
 pub use setup::{BlockKey, Descriptor, Setup, Task, Wait};
@@ -44,3 +45,4 @@ pub use spec::{
     BindAddr, GrpcSpec, HttpSpec, LimitSpec, ListenSpec, ProxyPolicy, ProxySpec, QuicSpec, Rate,
     Retry, Timeouts, Tls,
 };
+pub use trail::{Passage, Trail};

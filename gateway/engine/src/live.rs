@@ -139,9 +139,10 @@ impl Live {
         if let Some(timeout) = site.timeout {
             x.deadline = x.query.received.checked_add(timeout);
         }
-        for observer in &site.observers {
-            observer.received(x);
-        }
+        // As in `settle`: what is written down of a query does not change who may have its answer.
+        let personal = x.is_personal();
+        site.observers.iter().for_each(|observer| observer.received(x));
+        x.set_personal(personal);
         self.advance(x)
     }
 
@@ -189,18 +190,23 @@ impl Live {
                     frame.at = frame.next;
                     frame.next += 1;
                     match self.sites[frame.site].chain.get(frame.at) {
-                        Some(link) => link.plugin.query(x),
+                        Some(link) => {
+                            x.note_link(link.name);
+                            link.plugin.query(x)
+                        }
                         None => Step::Fail(Fault::UNANSWERED),
                     }
                 }
                 Some(end) => match frame.wraps.pop() {
                     Some((at, carry)) => {
                         frame.at = at;
+                        x.note_return(Some(at));
                         self.plugin(x).answer(x, carry)
                     }
                     None if x.depth == 0 => return Progress::Finished(end),
                     None => {
                         x.depth -= 1;
+                        x.note_return(Some(x.top().at));
                         self.plugin(x).asked(x, x.top().carry)
                     }
                 },

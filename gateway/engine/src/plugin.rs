@@ -18,12 +18,14 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use wire::{Answer, Name};
 
-use crate::exchange::{End, Exchange, Fault};
+use crate::exchange::{End, Exchange, Fault, Transport};
 use crate::route::{ListenerId, Route};
 
 /// What the chain does next.
@@ -135,6 +137,8 @@ pub enum Role {
     Transfer(Arc<dyn Transfer>),
     /// Something that is of use to plugins that know its type: see [`Roles::known`].
     Known(Arc<dyn Any + Send + Sync>),
+    /// Sees what other plugins ask upstreams.
+    Tap(Arc<dyn Tap>),
 }
 
 /// The kinds of roles, for messages.
@@ -148,6 +152,8 @@ pub enum Kind {
     Transfer,
     /// [`Role::Known`].
     Known,
+    /// [`Role::Tap`].
+    Tap,
 }
 
 impl Role {
@@ -158,6 +164,7 @@ impl Role {
             Self::Ready(_) => Kind::Ready,
             Self::Transfer(_) => Kind::Transfer,
             Self::Known(_) => Kind::Known,
+            Self::Tap(_) => Kind::Tap,
         }
     }
 }
@@ -184,6 +191,36 @@ pub trait Transfer: fmt::Debug + Send + Sync {
 
     /// Calls `each` with every zone that can be copied now, and its serial.
     fn serials(&self, each: &mut dyn FnMut(&Name, u32));
+}
+
+/// Sees what plugins ask upstreams on a query's behalf.
+pub trait Tap: fmt::Debug + Send + Sync {
+    /// A try at an upstream is over. Must not wait.
+    fn tried(&self, x: &Exchange, hop: &Hop<'_>);
+}
+
+/// A try at an upstream.
+pub struct Hop<'a> {
+    /// By what it was asked.
+    pub transport: Transport,
+    /// From where, if that is known.
+    pub local: Option<SocketAddr>,
+    /// The upstream.
+    pub upstream: SocketAddr,
+    /// When it was asked.
+    pub begun: Instant,
+    /// When the reply came, or none.
+    pub ended: Instant,
+    /// Appends the query as it was sent.
+    pub query: &'a dyn Fn(&mut Vec<u8>),
+    /// The reply, if one came.
+    pub reply: Option<&'a [u8]>,
+}
+
+impl fmt::Debug for Hop<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hop").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
 }
 
 /// Messages of one reply, one after another.

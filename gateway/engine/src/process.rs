@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use crate::shutdown::{Stop, Stopper};
+use crate::shutdown::{Stage, Stop, Stopper};
 
 /// The process, as plugins see it.
 #[derive(Debug)]
@@ -26,6 +26,18 @@ pub struct Process {
     failed: AtomicBool,
     fatal: watch::Sender<Option<String>>,
     held: watch::Sender<usize>,
+    /// How many have something to write out before the end.
+    lingering: Arc<watch::Sender<usize>>,
+}
+
+/// Keeps the process from its very end, for a short time, while something is written out; until it is dropped.
+#[derive(Debug)]
+pub struct Linger(Arc<watch::Sender<usize>>);
+
+impl Drop for Linger {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
 }
 
 /// Keeps the process from ending, as long as it is there.
@@ -52,6 +64,7 @@ impl Process {
             failed: AtomicBool::new(false),
             fatal: watch::Sender::new(None),
             held: watch::Sender::new(0),
+            lingering: Arc::new(watch::Sender::new(0)),
         }
     }
 
@@ -87,6 +100,20 @@ impl Process {
     pub async fn released(&self) {
         // The sender is a field of ours, so waiting cannot fail.
         drop(self.held.subscribe().wait_for(|count| *count == 0).await);
+    }
+
+    /// Has the process wait at its end until this is dropped, which it is to be soon after [`Stage::Closing`].
+    pub fn linger(&self) -> Linger {
+        self.lingering.send_modify(|count| *count += 1);
+        Linger(Arc::clone(&self.lingering))
+    }
+
+    /// Tells everybody that no query is under way any more, and waits for those who linger, `limit` at most.
+    pub async fn close(&self, limit: Duration) {
+        self.stopper.reach(Stage::Closing);
+        let mut lingering = self.lingering.subscribe();
+        // The sender is a field of ours, so waiting cannot fail; who takes too long is left behind.
+        drop(tokio::time::timeout(limit, lingering.wait_for(|count| *count == 0)).await);
     }
 
     /// Asks for the configuration to be read again.

@@ -13,6 +13,8 @@ pub enum Stage {
     LameDuck,
     /// Taking no new queries; those under way end until the grace period is over.
     Draining,
+    /// No query is under way any more: what was noted of them is written out.
+    Closing,
 }
 
 /// The side that stops.

@@ -17,6 +17,9 @@ use crate::banner;
 use crate::demo::Demo;
 use crate::signals::{Signals, Told};
 
+/// How long the process waits at its end for what is written out, such as the last messages of *dnstap*.
+const CLOSING: Duration = Duration::from_secs(2);
+
 /// A file with the process id, removed when dropped.
 struct PidFile(PathBuf);
 
@@ -211,7 +214,9 @@ impl Server<'_> {
                 Told::Quit => return Ok(0),
                 Told::Interrupt => {
                     log::info!("SIGINT: Shutting down");
-                    return Ok(if self.lame(signals).await { 2 } else { 0 });
+                    let code = if self.lame(signals).await { 2 } else { 0 };
+                    self.process.close(CLOSING).await;
+                    return Ok(code);
                 }
                 Told::Terminate => {
                     log::info!("SIGTERM: Shutting down servers then terminating");
@@ -222,6 +227,7 @@ impl Server<'_> {
                             told = signals.next() => log::info!("{told:?} while draining: ending at once"),
                         }
                     }
+                    self.process.close(CLOSING).await;
                     return Ok(0);
                 }
             }

@@ -106,6 +106,19 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
+    /// The local address that the query was sent from, if that is known.
+    pub fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Bad(place, _)
+            | Self::Io(place, _)
+            | Self::Closed(place)
+            | Self::Timeout(place)
+            | Self::Mismatch(place)
+            | Self::Strays(place) => place.local,
+            Self::Dial(..) | Self::Tls(..) | Self::Busy(_) => None,
+        }
+    }
+
     /// Whether a kept connection may have been the reason, one that stood when the query began if it is `connected`.
     pub(super) fn is_stale(&self, connected: bool) -> bool {
         matches!(self, Self::Closed(_) | Self::Io(..)) || connected && matches!(self, Self::Tls(..))

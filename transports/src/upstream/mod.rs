@@ -172,14 +172,22 @@ pub struct Reply(Body);
 enum Body {
     /// In memory that its connection uses again.
     Kept(Ticket),
-    /// In memory of its own.
-    Own(Vec<u8>),
+    /// In memory of its own, with the local address of its connection.
+    Own(Vec<u8>, Option<SocketAddr>),
 }
 
 impl Reply {
-    /// A message.
-    fn of(message: Vec<u8>) -> Self {
-        Self(Body::Own(message))
+    /// A message that came to a local address.
+    fn of(message: Vec<u8>, local: Option<SocketAddr>) -> Self {
+        Self(Body::Own(message, local))
+    }
+
+    /// The local address that it came to, if that is known.
+    pub fn local(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Body::Kept(ticket) => ticket.conn.local(),
+            Body::Own(_, local) => *local,
+        }
     }
 }
 
@@ -190,7 +198,7 @@ impl Deref for Reply {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Body::Kept(ticket) => &ticket.reply,
-            Body::Own(message) => message,
+            Body::Own(message, _) => message,
         }
     }
 }

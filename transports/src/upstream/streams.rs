@@ -81,7 +81,7 @@ impl Upstream {
                 if id[..2] != *own || !is_reply(&query, &message) {
                     return Err(Error::Mismatch(place).into());
                 }
-                Ok(Reply::of(message))
+                Ok(Reply::of(message, local))
             }
             Ok(Err(broken)) => {
                 // Whatever else comes by it would be as late.
