@@ -342,7 +342,6 @@ const ABSENT: &[&str] = &[
     "clouddns",
     "dns64",
     "dnssec",
-    "dnstap",
     "erratic",
     "etcd",
     "geoip",

@@ -41,6 +41,7 @@ plugins! {
     prometheus
     errors
     log
+    dnstap
     local
     dns64
     any

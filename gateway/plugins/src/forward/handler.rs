@@ -7,16 +7,17 @@ use std::time::Duration;
 use engine::metrics::Counter;
 use engine::{Carry, Exchange, Fault, Plugin, Provider, Reach, Step, Transport, Work};
 use tokio::time::{Instant, timeout_at};
-use transports::upstream::{self, Protocol, Reply, Upstream};
+use transports::upstream::{self, Protocol, Upstream};
 use wire::{Flags, Section, rcode};
 
 use crate::shared::relay::Own;
 use crate::shared::relay::fault::{self, NO_REPLY, UNUSABLE, WRONG_REPLY};
 use crate::shared::relay::flight::{Flights, Joined};
 use crate::shared::relay::home;
-use crate::shared::relay::message::{self, Hop, Outgoing};
+use crate::shared::relay::message::{self, Hop};
 use crate::shared::relay::policy::Policy;
 use crate::shared::relay::sift::sift;
+use crate::shared::relay::taps::Taps;
 
 /// How long asking may take in all.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -64,6 +65,8 @@ pub(super) struct Forward {
     pub(super) flights: Flights,
     /// Which zones are our own.
     pub(super) own: Own,
+    /// Those who see what upstreams are asked.
+    pub(super) taps: Taps,
     /// Counts queries that found no upstream up.
     pub(super) broken: Counter,
     /// Counts queries over `max_concurrent`.
@@ -217,7 +220,7 @@ impl Forward {
         protocol = upstream.secure().unwrap_or(protocol);
         loop {
             let begun = Instant::now();
-            let (reply, room) = match send(Outgoing::of(x, protocol), upstream, protocol).await {
+            let (reply, room) = match self.taps.send(x, upstream, protocol).await {
                 Ok(sent) => sent,
                 // RFC 5452 §9.3: nobody can guess at a connection of TCP.
                 Err(upstream::Error::Strays(_)) if protocol == Protocol::Udp => {
@@ -285,16 +288,6 @@ impl std::fmt::Display for Wrong {
             Self::Unusable(why) => f.write_str(why),
         }
     }
-}
-
-/// Sends a query; the reply comes with the room that it had.
-async fn send(
-    outgoing: Outgoing<'_>,
-    upstream: &Upstream,
-    protocol: Protocol,
-) -> Result<(Reply, usize), upstream::Error> {
-    let write = |id: u16, out: &mut Vec<u8>| outgoing.write(id, out);
-    Ok((upstream.exchange(protocol, &write).await?, outgoing.room()))
 }
 
 /// Tells which upstream answered.

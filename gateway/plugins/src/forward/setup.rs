@@ -18,6 +18,7 @@ use crate::shared::relay;
 use crate::shared::relay::flight::Flights;
 use crate::shared::relay::message::rcode_of;
 use crate::shared::relay::policy::Policy;
+use crate::shared::relay::taps::Taps;
 
 /// The counter of queries that found all upstreams down.
 const BROKEN: &str = "coredns_forward_healthcheck_broken_total";
@@ -288,6 +289,7 @@ fn read(
         running: AtomicUsize::new(0),
         flights: Flights::new(),
         own: relay::Own::new(setup.layout()),
+        taps: Taps::new(setup.roles()),
         broken: engine::metrics::counter(BROKEN, &[]),
         rejects: engine::metrics::counter(REJECTS, &[]),
     })

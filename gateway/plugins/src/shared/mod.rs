@@ -5,6 +5,7 @@ pub mod asked;
 pub(crate) mod aws;
 pub(crate) mod bound;
 pub(crate) mod client_tls;
+pub(crate) mod clock;
 pub(crate) mod cloud;
 pub(crate) mod cluster;
 pub mod empty;

@@ -1,4 +1,4 @@
-//! Texts with placeholders for what is known of an exchange: the formats of `log`.
+//! Texts with placeholders for what is known of an exchange: the formats of `log` and `dnstap`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -111,7 +111,12 @@ impl Format {
 
     /// The format with the values of an exchange that has ended, to be written.
     pub fn of<'a>(&'a self, x: &'a Exchange, end: End, metadata: &'a Metadata) -> Filled<'a> {
-        Filled { format: self, x, end, metadata }
+        Filled { format: self, x, end: Some(end), metadata }
+    }
+
+    /// The same for one that has not: there is nothing of a reply yet.
+    pub fn before<'a>(&'a self, x: &'a Exchange, metadata: &'a Metadata) -> Filled<'a> {
+        Filled { format: self, x, end: None, metadata }
     }
 }
 
@@ -120,7 +125,7 @@ impl Format {
 pub struct Filled<'a> {
     format: &'a Format,
     x: &'a Exchange,
-    end: End,
+    end: Option<End>,
     metadata: &'a Metadata,
 }
 
@@ -144,7 +149,7 @@ impl Filled<'_> {
     /// Writes one value.
     fn value(&self, value: Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (x, query) = (self.x, &self.x.query);
-        let answered = self.end == End::Answered;
+        let answered = self.end == Some(End::Answered);
         match value {
             Value::Type => f.write_str(&text::type_name(asked::rtype_and_class(x).0)),
             Value::Class => f.write_str(&text::class_name(asked::rtype_and_class(x).1)),
@@ -154,11 +159,12 @@ impl Filled<'_> {
             Value::Remote => address(query.peer, f),
             Value::Port => write!(f, "{}", query.peer.port()),
             Value::Local => address(query.local, f),
-            Value::Rcode if self.end == End::Silent => f.write_str(NONE),
+            Value::Rcode if matches!(self.end, None | Some(End::Silent)) => f.write_str(NONE),
             Value::Rcode => f.write_str(&text::rcode_name(x.answer().rcode)),
             Value::Rsize if answered => {
                 write!(f, "{}", x.answer().message_len(query.parts.question_len))
             }
+            Value::Rsize | Value::Duration if self.end.is_none() => f.write_str(NONE),
             Value::Rsize => f.write_str("0"),
             Value::Duration => write!(f, "{}s", x.elapsed().as_secs_f64()),
             Value::Id => {

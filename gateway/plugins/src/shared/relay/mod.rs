@@ -6,6 +6,7 @@ pub(crate) mod home;
 pub(crate) mod message;
 pub(crate) mod policy;
 pub(crate) mod sift;
+pub(crate) mod taps;
 
 use std::sync::OnceLock;
 
