@@ -10,6 +10,7 @@ mod patch;
 mod proof;
 pub mod reader;
 pub mod record;
+mod types;
 mod zone;
 
 #[cfg(test)]
@@ -19,4 +20,5 @@ pub use builder::{Builder, Unfit};
 pub use delta::Delta;
 pub use incoming::{BadTransfer, Incoming};
 pub use lookup::{Finding, Found};
+pub use types::{types_in, write_types};
 pub use zone::{Cursor, Soa, Zone};

@@ -52,6 +52,8 @@ pub(crate) struct Run<'z, 'a> {
     rtype: u16,
     /// Whether signatures and proofs are wanted.
     pub(crate) dnssec: bool,
+    /// Whether a referral has DS records: an unsigned zone has some if it is signed on its way to the client.
+    secures: bool,
     aliased: bool,
     wildcard: Option<u32>,
     /// The proofs written, each once.
@@ -70,12 +72,12 @@ impl Zone {
     /// Looks up a name at or below the apex, and writes what there is into the cleared `answer`: the records with those that go
     /// with them, the response code, and AA. With `dnssec` a signed zone adds signatures and proofs (RFC 4035 §3.1).
     pub fn look_up(&self, name: &Name, rtype: u16, dnssec: bool, answer: &mut Answer) -> Finding {
-        let dnssec = dnssec && self.is_signed();
         let mut run = Run {
             zone: self,
             answer,
             rtype,
-            dnssec,
+            dnssec: dnssec && self.is_signed(),
+            secures: dnssec,
             aliased: false,
             wildcard: None,
             proofs: [NONE; MAX_PROOFS],
@@ -269,13 +271,11 @@ impl Run<'_, '_> {
         self.answer.set_authoritative(self.aliased);
         let Some(servers) = zone.set(cut, rtype::NS) else { return Found::NoName };
         zone.write(servers, Section::Authority, owner.wire(), self.answer);
-        if self.dnssec {
-            if let Some(keys) = zone.set(cut, rtype::DS) {
-                zone.write(keys, Section::Authority, owner.wire(), self.answer);
-                self.sign(cut, rtype::DS, Section::Authority, owner.wire());
-            } else {
-                self.prove_no_data(cut);
-            }
+        if let Some(keys) = zone.set(cut, rtype::DS).filter(|_| self.secures) {
+            zone.write(keys, Section::Authority, owner.wire(), self.answer);
+            self.sign(cut, rtype::DS, Section::Authority, owner.wire());
+        } else {
+            self.prove_no_data(cut);
         }
         let cut_labels = zone.node(cut).map(|node| zone.labels(node)).unwrap_or_default();
         for data in zone.data_of(servers).take(MAX_TARGETS) {

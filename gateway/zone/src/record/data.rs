@@ -8,6 +8,7 @@ use wire::text::{type_name, type_number};
 use super::fields::{self, Field};
 use super::words::octets;
 use super::{BadRecord, Word, name, special, svcb, ttl};
+use crate::types::write_types;
 
 /// Reads the data of a record of type `kind`: its own form, or that which all types have (RFC 3597 §5).
 pub(super) fn read(kind: u16, words: &[Word<'_>], origin: &Name) -> Result<Vec<u8>, BadRecord> {
@@ -220,18 +221,7 @@ impl<'a, 'w> Reader<'a, 'w> {
             );
         }
         types.sort_unstable();
-        for window in types.chunk_by(|a, b| a >> 8 == b >> 8) {
-            let mut bits = [0u8; 32];
-            let mut len = 0;
-            for kind in window {
-                let [_, low] = kind.to_be_bytes();
-                bits[usize::from(low / 8)] |= 0x80 >> (low % 8);
-                len = low / 8 + 1;
-            }
-            let number = window.first().map_or(0, |kind| kind.to_be_bytes()[0]);
-            self.data.extend_from_slice(&[number, len]);
-            self.data.extend_from_slice(&bits[..usize::from(len)]);
-        }
+        write_types(types, &mut self.data);
         Ok(())
     }
 }

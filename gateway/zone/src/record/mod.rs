@@ -5,6 +5,7 @@ mod fields;
 mod special;
 mod svcb;
 mod words;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use wire::text::{class_number, read_name, type_number};
 use wire::{Name, class, rtype};
 
 pub use words::{Word, words};
+pub use write::data_text;
 
 /// A record read from text.
 #[derive(Clone, Debug, PartialEq, Eq)]

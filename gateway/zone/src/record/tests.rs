@@ -2,7 +2,7 @@
 
 use wire::{Name, class, rtype};
 
-use super::{Defaults, Record, ttl};
+use super::{Defaults, Record, data_text, ttl};
 
 /// The data of a record as hexadecimal digits.
 fn data(text: &str) -> Result<String, String> {
@@ -89,6 +89,33 @@ fn data_of_every_type_is_read() {
         ("A \\# 4 c6336407", "c6336407"),
     ] {
         assert_eq!(data(&format!("x. {text}")), Ok(want.replace(' ', "")), "{text}");
+        // What is written is read back as the same.
+        let record = Record::parse(
+            &format!("x. {text}"),
+            &Defaults { origin: Name::parse("o").unwrap(), ..Defaults::default() },
+        );
+        let record = record.unwrap().unwrap();
+        let written = data_text(record.rtype, &record.data);
+        let kind = wire::text::type_name(record.rtype);
+        assert_eq!(data(&format!("x. {kind} {written}")), Ok(want.replace(' ', "")), "{written}");
+    }
+}
+
+#[test]
+fn data_is_written_in_the_form_of_its_type() {
+    for (kind, data, want) in [
+        (rtype::A, &b"\xc6\x33\x64\x07"[..], "198.51.100.7"),
+        (rtype::TXT, b"\x04a\"\\\x00\x00", r#""a\"\\\000" """#),
+        (rtype::MX, b"\x00\x0a\x01w\x00", "10 w."),
+        (rtype::DNSKEY, b"\x01\x01\x03\x0d\xff\xfe\xfd\xfc", "257 3 13 //79/A=="),
+        (rtype::NSEC, b"\x01b\x00\x00\x01\x40\x01\x01\x40", "b. A CAA"),
+        (rtype::NSEC, b"\x01b\x00", "b."),
+        // Data that is not of its type, and that of types without a form.
+        (rtype::A, b"\xc6\x33\x64", "\\# 3 c63364"),
+        (65280, b"", "\\# 0"),
+        (rtype::SVCB, b"\x00\x00\x01a\x00", "\\# 5 0000016100"),
+    ] {
+        assert_eq!(data_text(kind, data), want);
     }
 }
 
