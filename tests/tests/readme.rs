@@ -84,6 +84,10 @@ fn every_corefile_of_every_document_starts() {
     for name in ["cacert.pem", "ca.pem"] {
         folder.write(name, std::fs::read(pki.ca()).unwrap());
     }
+    for name in ["Kexample.org.+013+17122.key", "Kexample.org.+013+17122.private"] {
+        let key = root().join("gateway/plugins/src/shared/dnssec/samples").join(name);
+        folder.write(name, std::fs::read(key).unwrap());
+    }
     folder.write("manifests/one.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
     folder.write("secrets", "# none\n");
     folder.write("hosts", "198.51.100.1 www.example.org\n");

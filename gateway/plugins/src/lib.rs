@@ -55,6 +55,7 @@ plugins! {
     cache
     tls
     header
+    dnssec
     minimal
     template
     transfer
@@ -74,5 +75,6 @@ plugins! {
     erratic
     whoami
     on
+    sign
     view
 }

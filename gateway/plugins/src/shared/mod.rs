@@ -8,6 +8,7 @@ pub(crate) mod client_tls;
 pub(crate) mod clock;
 pub(crate) mod cloud;
 pub(crate) mod cluster;
+pub mod dnssec;
 pub mod empty;
 pub(crate) mod environment;
 pub mod expr;

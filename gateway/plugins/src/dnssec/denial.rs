@@ -1,0 +1,141 @@
+//! Proofs that something is not there, made for each question: the name exists and lacks the type ("black lies").
+
+use wire::{Name, rtype};
+use zone::write_types;
+
+// Types that nothing else here deals with (IANA, DNS parameters).
+/// A place on earth.
+const LOC: u16 = 29;
+/// A certificate.
+const CERT: u16 = 37;
+/// Fingerprints of SSH keys.
+const SSHFP: u16 = 44;
+/// What a TLS server shows.
+const TLSA: u16 = 52;
+/// Host identities.
+const HIP: u16 = 55;
+/// An OpenPGP key.
+const OPENPGPKEY: u16 = 61;
+/// Who may send mail, of old.
+const SPF: u16 = 99;
+
+/// What a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The zone's own.
+    Apex,
+    /// A zone's below.
+    Cut,
+    /// Any other.
+    Plain,
+}
+
+/// The types that any name may have.
+const PLAIN: &[u16] = &[
+    rtype::A,
+    rtype::HINFO,
+    rtype::TXT,
+    rtype::AAAA,
+    LOC,
+    rtype::SRV,
+    CERT,
+    SSHFP,
+    rtype::RRSIG,
+    rtype::NSEC,
+    TLSA,
+    HIP,
+    OPENPGPKEY,
+    SPF,
+];
+
+/// Those that the apex has beside them.
+const APEX: &[u16] = &[rtype::NS, rtype::SOA, rtype::MX, rtype::DNSKEY];
+
+/// The data of the NSEC record of a name that lacks `missing`.
+pub(super) fn nsec(name: &Name, apex: &Name, place: Place, missing: u16) -> Vec<u8> {
+    let more: &[u16] = match place {
+        Place::Apex => APEX,
+        Place::Cut => &[rtype::NS],
+        Place::Plain => &[],
+    };
+    let mut types: Vec<u16> = [PLAIN, more].concat();
+    // The record itself is there, whatever was asked for (RFC 4034 §4.1.2).
+    types.retain(|kind| *kind != missing || missing == rtype::NSEC);
+    types.sort_unstable();
+    let mut data = next(name, apex).wire().to_vec();
+    write_types(types, &mut data);
+    data
+}
+
+/// The first name behind another in canonical order (RFC 4034 §6.1): with a label of one zero octet in front, or, where that is too long,
+/// the least change that makes it greater (RFC 4471 §2.1); if there is none in the zone, the zone's own.
+fn next(name: &Name, apex: &Name) -> Name {
+    if let Some(child) = name.child(&[0]) {
+        return child;
+    }
+    let mut at = name.clone();
+    while at != *apex {
+        let above = at.parent();
+        if let Some(label) = at.each_label().next() {
+            if let Some(longer) = above.child(&[label, &[0]].concat()) {
+                return longer;
+            }
+            // An octet of 255 has none behind it: the one before it grows.
+            let last = label.iter().rposition(|octet| *octet != u8::MAX);
+            let grown = last.and_then(|last| {
+                let mut label = label.get(..=last)?.to_vec();
+                let octet = label.last_mut()?;
+                // Capital letters are small ones, which come later.
+                *octet = if *octet == b'@' { b'[' } else { octet.checked_add(1)? };
+                above.child(&label)
+            });
+            if let Some(grown) = grown {
+                return grown;
+            }
+        }
+        at = above;
+    }
+    apex.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_name_is_the_first_one_behind() {
+        let apex = Name::parse("o.").unwrap();
+        let long = |first: &str| {
+            let label = "x".repeat(63);
+            // The rest has 3 * 64 octets, the root and the apex 3.
+            Name::parse(&format!("{first}.{label}.{label}.{label}.o.")).unwrap()
+        };
+        let tail = |first: &[u8]| {
+            let label = "x".repeat(63);
+            let above = Name::parse(&format!("{label}.{label}.{label}.o.")).unwrap();
+            above.child(first).unwrap()
+        };
+        for (name, want) in [
+            (Name::parse("a.o.").unwrap(), Name::parse("\\000.a.o.").unwrap()),
+            (apex.clone(), Name::parse("\\000.o.").unwrap()),
+            // 254 octets: one more fits.
+            (long(&"a".repeat(58)), tail(&[&b"a".repeat(58)[..], &[0]].concat())),
+            // 255 octets: none does.
+            (long(&"a".repeat(59)), tail(&[&b"a".repeat(58)[..], b"b"].concat())),
+            (
+                tail(&[&b"a".repeat(58)[..], b"@"].concat()),
+                tail(&[&b"a".repeat(58)[..], b"["].concat()),
+            ),
+            (
+                tail(&[&b"a".repeat(57)[..], b"b", &[255]].concat()),
+                tail(&[&b"a".repeat(57)[..], b"c"].concat()),
+            ),
+        ] {
+            let next = next(&name, &apex);
+            assert_eq!(next, want, "{name}");
+            assert!(next > name, "{name}");
+        }
+        // The last name of all is followed by the first.
+        assert_eq!(next(&tail(&[255; 59]), &tail(&[255; 59])), tail(&[255; 59]));
+    }
+}
