@@ -56,6 +56,7 @@ plugins! {
     tls
     header
     dnssec
+    tls
     minimal
     template
     transfer
