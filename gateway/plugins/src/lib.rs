@@ -53,7 +53,6 @@ plugins! {
     acl
     ddr
     cache
-    tls
     header
     dnssec
     tls
