@@ -81,7 +81,6 @@ const PARTS: &[&str] = &["shared", "core", "corefile", "cli", "import-deprecated
 
 /// The plugins that may still be missing. Once one is in the registry, each of its facts has to be checked.
 const WAITING: &[&str] = &[
-    "auto",
     "azure",
     "clouddns",
     "dns64",
@@ -96,24 +95,13 @@ const WAITING: &[&str] = &[
     "on",
     "pprof",
     "route53",
-    "secondary",
     "shed",
     "sign",
     "trace",
 ];
 
 /// Files of plugins that are there, whose rows are not all filled in yet.
-const OPEN: &[&str] = &[
-    "prometheus",
-    "errors",
-    "log",
-    "transfer",
-    "file",
-    "kubernetes",
-    "k8s_external",
-    "auto",
-    "secondary",
-];
+const OPEN: &[&str] = &["prometheus", "errors", "log", "kubernetes", "k8s_external"];
 
 /// Facts that are about a plugin of [`WAITING`] and stand with another one, and that plugin.
 const BELONGS: &[(&str, &str)] =
