@@ -76,12 +76,7 @@ impl Book {
         });
         engine::metrics::collect(&book);
         book.publish(&State::default());
-        for (number, fixed) in book.fixed.iter().enumerate() {
-            let version = fixed.held.served.version().filter(|_| fixed.catalog.is_some());
-            if let Some(Ok(listed)) = version.map(|version| Catalog::read(&version.zone)) {
-                book.list(number, listed);
-            }
-        }
+        (0..book.fixed.len()).for_each(|number| book.look(number));
         book
     }
 
@@ -90,13 +85,38 @@ impl Book {
         self.now.load()
     }
 
-    /// Takes up what a catalog lists now.
-    pub(super) fn list(&self, number: usize, mut listed: Catalog) {
+    /// Takes up what a catalog lists now, if it is there.
+    fn look(&self, number: usize) {
+        let fixed = self.fixed.get(number).filter(|fixed| fixed.catalog.is_some());
+        let version = fixed.and_then(|fixed| fixed.held.served.version());
+        if let Some(Ok(listed)) = version.map(|version| Catalog::read(&version.zone)) {
+            self.list(number, listed);
+        }
+    }
+
+    /// Looks at a catalog whenever it has changed.
+    async fn follow(self: Arc<Self>, number: usize) {
+        let Some(fixed) = self.fixed.get(number) else { return };
+        let mut changes = fixed.held.changes();
+        loop {
+            self.look(number);
+            // The sender goes with the zone, and that with this book.
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes up a catalog's list.
+    fn list(&self, number: usize, mut listed: Catalog) {
         let Some(Fixed { catalog: Some(only), .. }) = self.fixed.get(number) else { return };
         listed.0.retain(|name, _| only.iter().next().is_none() || only.has(name));
         // RFC 9432 §5.2: what is configured otherwise is not touched.
         listed.0.retain(|name, _| self.fixed.iter().all(|fixed| fixed.held.name() != name));
         let mut state = self.state();
+        if state.lists.get(&number) == Some(&listed) {
+            return;
+        }
         state.lists.insert(number, listed);
         self.settle(&mut state);
         self.publish(&state);
@@ -112,7 +132,11 @@ impl Book {
     /// A zone of this name, from where its catalog comes from.
     fn member(&self, owner: usize, id: &[u8], name: &Name) -> Option<Member> {
         let primaries = Arc::clone(&self.fixed.get(owner)?.held.primaries);
-        Some(Member { owner, id: id.into(), held: Arc::new(Held::new(name.clone(), primaries)) })
+        Some(Member {
+            owner,
+            id: id.into(),
+            held: Arc::new(Held::new(name.clone(), primaries, false)),
+        })
     }
 
     /// The name of a catalog.
@@ -184,14 +208,11 @@ impl Book {
         self.now.store(Arc::new(all.collect()));
     }
 
-    /// All zones, catalogs with their number.
-    fn all(&self) -> Vec<(Arc<Held>, Option<usize>)> {
-        let fixed = self.fixed.iter().enumerate().map(|(number, fixed)| {
-            (Arc::clone(&fixed.held), fixed.catalog.as_ref().map(|_| number))
-        });
+    /// All zones.
+    fn all(&self) -> Vec<Arc<Held>> {
+        let fixed = self.fixed.iter().map(|fixed| Arc::clone(&fixed.held));
         let state = self.state();
-        let members = state.members.values().map(|member| (Arc::clone(&member.held), None));
-        fixed.chain(members).collect()
+        fixed.chain(state.members.values().map(|member| Arc::clone(&member.held))).collect()
     }
 
     /// Renews all zones until told to stop.
@@ -199,11 +220,16 @@ impl Book {
         let mut changed = self.changed.subscribe();
         // When the set goes, its tasks do.
         let mut tasks = JoinSet::new();
+        for (number, _) in
+            self.fixed.iter().enumerate().filter(|(_, fixed)| fixed.catalog.is_some())
+        {
+            tasks.spawn(Arc::clone(&self).follow(number));
+        }
         let mut running: HashMap<Name, (Arc<Held>, AbortHandle)> = HashMap::new();
         loop {
             let wanted = self.all();
             let by_name: HashMap<&Name, &Arc<Held>> =
-                wanted.iter().map(|(held, _)| (held.name(), held)).collect();
+                wanted.iter().map(|held| (held.name(), held)).collect();
             running.retain(|name, (held, handle)| {
                 let stays = by_name.get(name).is_some_and(|own| Arc::ptr_eq(own, held));
                 if !stays {
@@ -211,10 +237,9 @@ impl Book {
                 }
                 stays
             });
-            for (held, catalog) in wanted {
+            for held in wanted {
                 if !running.contains_key(held.name()) {
-                    let catalog = catalog.map(|number| (Arc::clone(&self), number));
-                    let handle = tasks.spawn(Arc::clone(&held).run(catalog));
+                    let handle = tasks.spawn(Arc::clone(&held).run());
                     running.insert(held.name().clone(), (held, handle));
                 }
             }

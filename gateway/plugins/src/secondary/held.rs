@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
+use transports::upstream::Way;
 use wire::Name;
 use zone::{Soa, Zone};
 
-use super::book::Book;
 use super::catalog::Catalog;
 use super::primary::{Primaries, Refusal};
 use crate::shared::zone::Served;
@@ -37,6 +37,10 @@ pub(super) struct Held {
     pub(super) served: Arc<Served>,
     /// Where it comes from.
     pub(super) primaries: Arc<Primaries>,
+    /// Whether it is a catalog, which counts only if it is none that is broken.
+    is_catalog: bool,
+    /// Tells those who follow it that it has changed.
+    changed: watch::Sender<()>,
     times: Mutex<Times>,
     /// Wakes the task that renews it.
     wake: Notify,
@@ -65,11 +69,13 @@ struct Times {
 
 impl Held {
     /// A zone that is not there yet.
-    pub(super) fn new(name: Name, primaries: Arc<Primaries>) -> Self {
+    pub(super) fn new(name: Name, primaries: Arc<Primaries>, is_catalog: bool) -> Self {
         let now = Instant::now();
         Self {
             served: Arc::new(Served::new(name)),
             primaries,
+            is_catalog,
+            changed: watch::Sender::new(()),
             times: Mutex::new(Times {
                 due: now,
                 tried: None,
@@ -87,7 +93,7 @@ impl Held {
     /// The same zone with what is there of it, from other servers.
     pub(super) fn taken_over(other: &Self, primaries: Arc<Primaries>) -> Self {
         let good = other.times().good;
-        let mut held = Self::new(other.name().clone(), primaries);
+        let mut held = Self::new(other.name().clone(), primaries, other.is_catalog);
         held.served = Arc::clone(&other.served);
         held.times().good = good;
         held
@@ -130,8 +136,13 @@ impl Held {
         Some(self.times().good + at_least_a_second(soa.expire))
     }
 
-    /// Renews the zone again and again. A catalog tells `book` of its members.
-    pub(super) async fn run(self: Arc<Self>, catalog: Option<(Arc<Book>, usize)>) {
+    /// Tells of every time that the zone is replaced.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Renews the zone again and again.
+    pub(super) async fn run(self: Arc<Self>) {
         let _turn = self.turn.lock().await;
         loop {
             let due = self.times().due;
@@ -143,7 +154,7 @@ impl Held {
                     continue;
                 }
             }
-            let attempt = self.try_all(catalog.as_ref());
+            let attempt = self.try_all();
             tokio::pin!(attempt);
             loop {
                 tokio::select! {
@@ -171,7 +182,7 @@ impl Held {
     }
 
     /// Asks the servers in turn until one answers, and says when to ask again.
-    async fn try_all(&self, catalog: Option<&(Arc<Book>, usize)>) {
+    async fn try_all(&self) {
         // The semaphore is never closed.
         let Ok(_ticket) = TICKETS.acquire().await else { return };
         let teller = {
@@ -181,7 +192,7 @@ impl Held {
         };
         let mut failures = Vec::new();
         for way in self.primaries.from(teller) {
-            match self.renew(way, catalog).await {
+            match self.renew(way).await {
                 Ok(()) => return self.succeeded(),
                 Err(refusal) => failures.push(format!("{}: {refusal}", way.addr())),
             }
@@ -190,11 +201,7 @@ impl Held {
     }
 
     /// Takes up what a server has, if it is new.
-    async fn renew(
-        &self,
-        way: &transports::upstream::Way,
-        catalog: Option<&(Arc<Book>, usize)>,
-    ) -> Result<(), Refusal> {
+    async fn renew(&self, way: &Way) -> Result<(), Refusal> {
         let (name, addr) = (self.name(), way.addr());
         // A zone that is too old is taken whatever the serial is.
         let old = self.served.version().filter(|_| !self.served.is_expired());
@@ -207,10 +214,10 @@ impl Held {
             tokio::task::spawn_blocking(move || incoming.finish(old.as_ref().map(|old| &old.zone)));
         let built = built.await.map_err(|error| Refusal::Wrong(error.to_string()))?;
         let Some(zone) = built? else { return Ok(()) };
-        let listed = match catalog {
-            Some(_) => Some(Catalog::read(&zone).map_err(Refusal::Wrong)?),
-            None => None,
-        };
+        if self.is_catalog {
+            let members = Catalog::read(&zone).map_err(Refusal::Wrong)?.len();
+            log::info!(target: "plugin/secondary", "Parsed catalog zone {name} with {members} member zones");
+        }
         let serial = zone.soa().serial;
         self.put(zone).await?;
         log::info!(target: "plugin/file", "Transferred: {name} from {addr}");
@@ -218,11 +225,7 @@ impl Held {
         if passed_over > 0 {
             log::warn!(target: "plugin/secondary", "{name}: {passed_over} records from {addr} are outside of the zone and are passed over");
         }
-        if let (Some((book, number)), Some(listed)) = (catalog, listed) {
-            let members = listed.len();
-            log::info!(target: "plugin/secondary", "Parsed catalog zone {name} with {members} member zones");
-            book.list(*number, listed);
-        }
+        self.changed.send_replace(());
         Ok(())
     }
 

@@ -90,8 +90,15 @@ impl Primaries {
             if serial.wrapping_sub(theirs) < 1 << 31 {
                 return Ok(None);
             }
-            match self.transfer(&mut line, name, Some((serial, soa))).await {
+            let mut changes = self.transfer(&mut line, name, Some((serial, soa))).await;
+            if matches!(changes, Err(Refusal::Gone(_))) {
+                // A server may end the connection behind its first reply.
+                line = way.open(DIAL).await?;
+                changes = self.transfer(&mut line, name, Some((serial, soa))).await;
+            }
+            match changes {
                 Ok(incoming) => return Ok(Some(incoming)),
+                Err(gone @ Refusal::Gone(_)) => return Err(gone),
                 // Whoever cannot tell changes may still have the zone (RFC 1995 §4).
                 Err(refusal) => {
                     log::debug!(target: "plugin/secondary", "no changes of {name} from {}: {refusal}", way.addr());

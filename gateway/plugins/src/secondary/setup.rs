@@ -154,8 +154,9 @@ fn stanza(
     for zone in zones {
         print.push_str(&format!(" {zone}"));
         let of = Arc::clone(&primaries);
-        let make = || Ok(Arc::new(Held::new(zone.clone(), of)));
-        let held = setup.share(&format!("secondary {zone} {depends}"), make)?;
+        let is_catalog = options.catalog.is_some();
+        let make = || Ok(Arc::new(Held::new(zone.clone(), of, is_catalog)));
+        let held = setup.share(&format!("secondary {zone} {depends} {is_catalog}"), make)?;
         // Of two directives with the same zone the last one counts.
         if !seen.insert(zone.clone()) {
             fixed.retain(|known| *known.held.name() != zone);
