@@ -29,7 +29,7 @@ impl Azure {
     /// Where a zone's record sets are listed.
     fn address(&self, copy: &Copy) -> String {
         // The Corefile's parts have no other form: a resource group, and the name of a zone.
-        let (group, zone) = copy.id().split_once(':').unwrap_or((copy.id(), ""));
+        let (group, zone) = copy.id().split_once(':').unwrap_or_default();
         let (kind, list, version) = if copy.private {
             ("privateDnsZones", "ALL", "2020-06-01")
         } else {
@@ -133,6 +133,9 @@ fn number(value: &Value, name: &str) -> Option<u64> {
     member(value, name)?.as_u64()
 }
 
+/// Reads a record as text.
+type Read = fn(&Value) -> Option<String>;
+
 /// A text in quotes, as the data of records has it.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
@@ -171,7 +174,7 @@ pub(super) fn record_set(set: &Value, private: bool) -> Result<Option<RecordSet>
         let list = member(properties, name).and_then(Value::as_array);
         list.into_iter().flatten().collect::<Vec<_>>()
     };
-    let (records, read): (Vec<&Value>, fn(&Value) -> Option<String>) = match &*kind {
+    let (records, read): (Vec<&Value>, Read) = match &*kind {
         "A" => (many("ARecords"), |record| text(record, "ipv4Address").map(str::to_owned)),
         "AAAA" => (many("AAAARecords"), |record| text(record, "ipv6Address").map(str::to_owned)),
         "CNAME" => (one("CNAMERecord"), |record| text(record, "cname").map(str::to_owned)),

@@ -27,7 +27,7 @@ impl CloudDns {
 
     /// Where a managed zone is.
     fn address(&self, copy: &Copy) -> String {
-        let (project, zone) = copy.id().rsplit_once(':').unwrap_or((copy.id(), ""));
+        let (project, zone) = copy.id().rsplit_once(':').unwrap_or_default();
         let (project, zone) = (percent(project), percent(zone));
         format!("{}/dns/v1/projects/{project}/managedZones/{zone}", self.endpoint)
     }

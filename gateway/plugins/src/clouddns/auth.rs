@@ -21,7 +21,7 @@ pub(super) const ALL: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// Where tokens are given if the credentials do not say.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
 /// Where a machine asks for those of its own account.
-const MACHINE: &str = "metadata.google.internal";
+const MACHINE: &str = "169.254.169.254";
 /// How long that may take: it is near, or not there at all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a token is good if it does not say.

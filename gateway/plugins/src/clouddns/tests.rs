@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::api::record_set;
 use super::auth::{Credentials, Tokens};
 use crate::CHAIN;
-use crate::shared::cloud::stub::{Asked, Reply, Stub};
+use crate::shared::cloud::stub::{Asked, Reply, Stub, Text};
 use crate::shared::environment::Environment;
 use crate::shared::fetch::{Fetch, Kind};
 
@@ -32,9 +32,9 @@ impl Folder {
     }
 
     /// Writes a file.
-    fn write(&self, name: &str, text: impl ToString) -> String {
+    fn write(&self, name: &str, text: impl Into<Text>) -> String {
         let path = self.0.join(name);
-        std::fs::write(&path, text.to_string()).unwrap();
+        std::fs::write(&path, text.into().0).unwrap();
         path.to_string_lossy().into_owned()
     }
 }
@@ -275,7 +275,7 @@ async fn a_start_that_is_refused_says_why() {
 
 /// What gives tokens by these credentials.
 fn tokens(folder: &Folder, value: &Value, vars: Vec<(&'static str, String)>) -> Tokens {
-    let file = folder.write("credentials.json", value);
+    let file = folder.write("credentials.json", value.clone());
     let env = Environment::new(move |name| {
         vars.iter().find(|(own, _)| *own == name).map(|(_, value)| value.clone())
     });

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 /// The variables of the environment.
 #[derive(Clone)]
-pub(crate) struct Environment(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub(crate) struct Environment(Arc<Of>);
+
+/// Gives the value of a variable.
+type Of = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

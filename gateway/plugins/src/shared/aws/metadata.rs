@@ -129,7 +129,7 @@ pub(super) fn read(text: &str) -> Result<Made<Credentials>, Failure> {
     let (Some(id), Some(secret)) = (part("AccessKeyId"), part("SecretAccessKey")) else {
         return Err(garbled());
     };
-    let token = part("Token").or(part("SessionToken"));
+    let token = part("Token").or_else(|| part("SessionToken"));
     let lives = match part("Expiration") {
         Some(end) => Some(lives(end).ok_or_else(garbled)?),
         None => None,

@@ -118,13 +118,13 @@ fn kind_of(code: &str) -> Option<Kind> {
 }
 
 /// A request before it is signed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ask<'a> {
     /// GET or POST.
     pub(crate) method: Method,
-    /// Scheme, host and port, without a last slash.
+    /// Scheme, host and port, and what paths begin with, without a last slash.
     pub(crate) endpoint: &'a str,
-    /// The path, with all but unreserved signs and slashes escaped.
+    /// The path from its first slash, with all but unreserved signs and slashes escaped.
     pub(crate) path: &'a str,
     /// The query, sorted by name and escaped.
     pub(crate) query: &'a str,

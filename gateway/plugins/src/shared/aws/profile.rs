@@ -65,7 +65,8 @@ impl Profiles {
             }
             if let Some(title) = line.strip_prefix('[') {
                 let title = title.split(']').next().unwrap_or_default().trim();
-                let name = title.strip_prefix("profile ").or(title.strip_prefix("profile\t"));
+                let name =
+                    title.strip_prefix("profile").filter(|name| name.starts_with([' ', '\t']));
                 let name = match name {
                     Some(name) => Some(name.trim()),
                     None => Some(title).filter(|title| is_credentials || *title == "default"),

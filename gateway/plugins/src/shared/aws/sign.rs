@@ -27,7 +27,8 @@ pub(super) fn sign(
 ) -> Vec<(&'static str, String)> {
     let time = stamp(now);
     let day = time.get(..8).unwrap_or_default();
-    let host = ask.endpoint.split_once("://").map_or(ask.endpoint, |(_, host)| host);
+    let bare = ask.endpoint.split_once("://").map_or(ask.endpoint, |(_, bare)| bare);
+    let (host, base) = bare.split_at(bare.find('/').unwrap_or(bare.len()));
     let token = credentials.token.as_ref().map(|token| token.expose_secret());
     let mut signed: Vec<(&str, &str)> = ask.headers.to_vec();
     signed.extend([("host", host), ("x-amz-date", &*time)]);
@@ -37,10 +38,10 @@ pub(super) fn sign(
     let names = names.join(";");
     let lines: String =
         signed.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
-    let path = if ask.path.is_empty() { "/" } else { ask.path };
     let canonical = format!(
-        "{}\n{path}\n{}\n{lines}\n{names}\n{}",
+        "{}\n{base}{}\n{}\n{lines}\n{names}\n{}",
         ask.method,
+        ask.path,
         ask.query,
         hex(digest(&SHA256, ask.body).as_ref())
     );
@@ -139,6 +140,12 @@ mod tests {
         let now = seconds("2015-08-30T12:36:00Z").unwrap();
         // From Amazon's suite of examples: get-vanilla.
         let added = sign(&get, &scope, &example(None), now);
+        let halves = Ask { endpoint: "https://example.amazonaws.com/a", path: "/b", ..get.clone() };
+        let whole = Ask { path: "/a/b", ..get };
+        assert_eq!(
+            sign(&halves, &scope, &example(None), now),
+            sign(&whole, &scope, &example(None), now)
+        );
         let authorization = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
              SignedHeaders=host;x-amz-date, \
              Signature=5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31";

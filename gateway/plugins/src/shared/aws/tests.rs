@@ -15,8 +15,8 @@ struct Vars(Vec<(&'static str, String)>);
 
 impl Vars {
     /// The same with a variable.
-    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.0.push((name, value.to_string()));
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.0.push((name, value.into()));
         self
     }
 
@@ -82,8 +82,9 @@ async fn credentials_come_from_environment_and_files() {
          [profile failing]\ncredential_process = false\n",
         "[default]\naws_access_key_id = AD\naws_secret_access_key = SD\n[keys]\naws_access_key_id = AK\naws_secret_access_key = SK\n",
     );
-    let files =
-        Vars::default().with("HOME", folder.display()).with("AWS_ENDPOINT_URL_STS", stub.url());
+    let files = Vars::default()
+        .with("HOME", folder.display().to_string())
+        .with("AWS_ENDPOINT_URL_STS", stub.url());
     assert_eq!(usual(files.clone()).await, Ok(three("AD", "SD", "")));
     let profile = |name: &str| Choice::Profile(name.to_owned(), None);
     assert_eq!(found(profile("keys"), files.clone()).await, Ok(three("AK", "SK", "")));
@@ -115,7 +116,7 @@ async fn credentials_come_from_environment_and_files() {
     let web = files
         .clone()
         .with("AWS_ROLE_ARN", "arn:w")
-        .with("AWS_WEB_IDENTITY_TOKEN_FILE", folder.join("token").display());
+        .with("AWS_WEB_IDENTITY_TOKEN_FILE", folder.join("token").display().to_string());
     stub.asked();
     assert_eq!(usual(web.clone()).await, Ok(three("AR", "SR", "TR")));
     let asked = stub.asked();

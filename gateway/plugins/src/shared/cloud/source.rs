@@ -165,7 +165,8 @@ impl Source {
     /// If the API refuses, or cannot be reached in time.
     pub(crate) async fn start(&self) -> Result<(), Failure> {
         let end = Instant::now() + START;
-        loop {
+        // Not behind the lock: a refresh under way is no reason to hold up a reload.
+        while !self.is_loaded() {
             let mut turn = self.turn.lock().await;
             if self.is_loaded() {
                 return Ok(());
@@ -188,6 +189,7 @@ impl Source {
             }
             tokio::time::sleep_until(due).await;
         }
+        Ok(())
     }
 
     /// Proves and loads each zone that is not loaded.

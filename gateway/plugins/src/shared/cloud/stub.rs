@@ -41,8 +41,29 @@ pub(crate) enum Reply {
 
 impl Reply {
     /// A success.
-    pub(crate) fn ok(body: impl ToString) -> Self {
-        Self::Status(200, body.to_string())
+    pub(crate) fn ok(body: impl Into<Text>) -> Self {
+        Self::Status(200, body.into().0)
+    }
+}
+
+/// A text, or JSON as one.
+pub(crate) struct Text(pub(crate) String);
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<serde_json::Value> for Text {
+    fn from(value: serde_json::Value) -> Self {
+        Self(value.to_string())
     }
 }
 
