@@ -1,4 +1,5 @@
-//! The small HTTP listeners of `health`, `ready` and `prometheus`: HTTP/1.1, bounded in connections, header and time.
+//! The small HTTP listeners of `health`, `ready`, `prometheus` and `pprof`: HTTP/1.1, over TLS where a page says so, bounded in
+//! connections, header and time.
 //!
 //! They run on the control runtime, beside the threads that answer queries. A reload keeps a listener whose address the new
 //! configuration has too: only its pages are replaced, also for the connections that are open.
@@ -15,14 +16,16 @@ use engine::admin::{Ask, Page, Told};
 use engine::{Stage, Stop, Stopper};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use crate::socket;
 
@@ -184,6 +187,13 @@ impl Pages {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The TLS that connections begin with, if any page says so.
+    fn tls(&self) -> Option<TlsAcceptor> {
+        let pages = self.now();
+        let config = pages.iter().find_map(|page| page.tls.as_ref()?.get::<rustls::ServerConfig>());
+        config.map(TlsAcceptor::from)
+    }
+
     /// The reply to one request: that of the first page with its path, or whose path ends in a slash and begins it.
     async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
@@ -193,11 +203,13 @@ impl Pages {
             let found = pages.iter().find(|page| page.path == path);
             found.or_else(|| pages.iter().find(begins)).map(|page| Arc::clone(&page.handler))
         };
+        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
         let ask = Ask {
             method: request.method().as_str(),
             path,
             query: request.uri().query(),
-            accept: request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()),
+            accept: header(ACCEPT),
+            authorization: header(AUTHORIZATION),
         };
         let told = match handler {
             None => Told::text(404, "404 page not found\n"),
@@ -210,6 +222,10 @@ impl Pages {
         *response.status_mut() =
             StatusCode::from_u16(told.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(told.content_type));
+        if told.status == 401 {
+            // "The server generating a 401 response MUST send a WWW-Authenticate header field" (RFC 9110 §15.5.2).
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic"));
+        }
         response
     }
 }
@@ -233,9 +249,18 @@ async fn accept(listener: TcpListener, pages: Arc<Pages>, mut stop: Stop) {
         };
         match accepted {
             Ok((stream, _)) => {
-                let serving = serve(stream, Arc::clone(&pages), stop.clone());
+                let (pages, stop) = (Arc::clone(&pages), stop.clone());
                 tokio::spawn(async move {
-                    serving.await;
+                    match pages.tls() {
+                        None => serve(stream, pages, stop).await,
+                        Some(acceptor) => match timeout(READ, acceptor.accept(stream)).await {
+                            Ok(Ok(stream)) => serve(stream, pages, stop).await,
+                            Ok(Err(error)) => {
+                                log::debug!("a handshake at an admin listener: {error}")
+                            }
+                            Err(_) => log::debug!("a handshake at an admin listener took too long"),
+                        },
+                    }
                     drop(permit);
                 });
             }
@@ -248,7 +273,10 @@ async fn accept(listener: TcpListener, pages: Arc<Pages>, mut stop: Stop) {
 }
 
 /// Serves one connection.
-async fn serve(stream: TcpStream, pages: Arc<Pages>, mut stop: Stop) {
+async fn serve<S>(stream: S, pages: Arc<Pages>, mut stop: Stop)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let service = service_fn(move |request: Request<Incoming>| {
         let pages = Arc::clone(&pages);
         async move {

@@ -7,8 +7,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::spec::Tls;
+
 /// A request at an admin listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default)]
 pub struct Ask<'a> {
     /// The method, such as `GET`.
     pub method: &'a str,
@@ -18,6 +20,18 @@ pub struct Ask<'a> {
     pub query: Option<&'a str>,
     /// The `Accept` header, if there is one.
     pub accept: Option<&'a str>,
+    /// The `Authorization` header, if there is one.
+    pub authorization: Option<&'a str>,
+}
+
+impl fmt::Debug for Ask<'_> {
+    /// Leaves out what proves who asks.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The reply to it.
@@ -66,6 +80,8 @@ pub struct Page {
     pub plugin: &'static str,
     /// Who answers.
     pub handler: Arc<dyn Handler>,
+    /// The TLS that the listener speaks; none for clear text.
+    pub tls: Option<Tls>,
 }
 
 impl Page {

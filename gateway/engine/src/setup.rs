@@ -26,7 +26,7 @@ use crate::process::Process;
 use crate::route::{Classes, Routes};
 use crate::seal::Keyring;
 use crate::shutdown::Stop;
-use crate::spec::ListenSpec;
+use crate::spec::{ListenSpec, Tls};
 
 /// A plugin's entry in the registry.
 #[derive(Debug)]
@@ -369,8 +369,20 @@ impl<'a> Setup<'a> {
 
     /// Answers HTTP requests for `path` at an admin listener.
     pub fn admin(&mut self, addr: std::net::SocketAddr, path: &str, handler: Arc<dyn Handler>) {
-        let page = Page { addr, path: path.to_owned(), plugin: self.name, handler };
+        let page = Page { addr, path: path.to_owned(), plugin: self.name, handler, tls: None };
         self.whole.pages.push(page);
+    }
+
+    /// The same over TLS, with all other pages of the listener. What is wrapped is what the listener is configured by.
+    pub fn admin_over(
+        &mut self,
+        addr: std::net::SocketAddr,
+        path: &str,
+        handler: Arc<dyn Handler>,
+        tls: Tls,
+    ) {
+        let (path, tls) = (path.to_owned(), Some(tls));
+        self.whole.pages.push(Page { addr, path, plugin: self.name, handler, tls });
     }
 
     /// The admin pages so far, over all blocks.

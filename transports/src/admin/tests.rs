@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::admin::Handler;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::*;
 
@@ -22,7 +23,13 @@ impl Handler for Says {
 /// A page at `addr`.
 fn page(addr: &str, path: &str, text: &'static str) -> Page {
     let handler = Arc::new(Says(text, AtomicUsize::new(0)));
-    Page { addr: addr.parse().unwrap(), path: path.to_owned(), plugin: "health", handler }
+    Page {
+        addr: addr.parse().unwrap(),
+        path: path.to_owned(),
+        plugin: "health",
+        handler,
+        tls: None,
+    }
 }
 
 /// Where an address of the configuration is listened on.

@@ -27,7 +27,7 @@ fn the_page_says_ok_also_of_a_lame_duck() {
     assert_eq!(at, ["[::]:8080/health", "127.0.0.1:8081/health"]);
     for stage in [Stage::Running, Stage::LameDuck, Stage::Draining] {
         bench.process().stopper().reach(stage);
-        let ask = Ask { method: "GET", path: "/health", query: None, accept: None };
+        let ask = Ask { method: "GET", path: "/health", ..Ask::default() };
         let told = pages[0].handler.handle(ask);
         assert_eq!((told.status, &*told.body), (200, &b"OK"[..]), "{stage:?}");
     }

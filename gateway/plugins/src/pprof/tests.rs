@@ -16,7 +16,7 @@ static CHAIN: &[&Descriptor] = &[&super::PLUGIN, &ANSWERS];
 /// What a page says, waiting if it takes time.
 async fn page(bench: &Bench, path: &str, query: Option<&str>) -> Told {
     let page = bench.built.pages.iter().find(|page| path.starts_with(&page.path)).unwrap();
-    let ask = Ask { method: "GET", path, query, accept: None };
+    let ask = Ask { method: "GET", path, query, ..Ask::default() };
     match page.handler.later(ask) {
         Some(later) => later.await,
         None => page.handler.handle(ask),

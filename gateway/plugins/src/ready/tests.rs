@@ -38,7 +38,7 @@ static PLUGINS: &[&Descriptor] = &[&super::PLUGIN, &SLOW, &LATE, &ANSWERS];
 
 /// What the first page says.
 fn ask(bench: &Bench) -> String {
-    let ask = Ask { method: "GET", path: "/ready", query: None, accept: None };
+    let ask = Ask { method: "GET", path: "/ready", ..Ask::default() };
     let told = bench.built.pages[0].handler.handle(ask);
     format!("{} {}", told.status, String::from_utf8(told.body).unwrap())
 }
