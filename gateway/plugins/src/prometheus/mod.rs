@@ -6,6 +6,8 @@ mod process;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod users;
+mod web;
 
 use engine::Descriptor;
 

@@ -179,7 +179,7 @@ fn one_page_an_address() {
     let pages = &bench.built.pages;
     let at: Vec<_> = pages.iter().map(|page| format!("{}{}", page.addr, page.path)).collect();
     assert_eq!(at, ["127.0.0.1:9153/metrics", "[::]:9154/metrics"]);
-    let ask = Ask { method: "GET", path: "/metrics", query: None, accept: None };
+    let ask = Ask { method: "GET", path: "/metrics", ..Ask::default() };
     let told = pages[0].handler.handle(ask);
     let text = String::from_utf8(told.body).unwrap();
     assert_eq!((told.status, told.content_type), (200, "text/plain; version=0.0.4; charset=utf-8"));
@@ -195,10 +195,190 @@ fn what_is_refused() {
         ("prometheus nohost:x", "'nohost:x' has no port"),
         ("prometheus\nprometheus", "can only be used once per Server Block"),
         ("prometheus {\nfoo\n}", "'foo' is not a property"),
-        ("prometheus {\ntls web.yml\n}", "'tls' is not served"),
+        ("prometheus {\ntls no-such-file.yml\n}", "cannot be read: No such file"),
+        ("prometheus {\ntls\n}", "Wrong argument count"),
+        ("prometheus {\ntls a b\n}", "'b' is one too many"),
         ("prometheus {\nruntime_metrics x\n}", "'x' is one too many"),
     ] {
         let wrong = Bench::refused(PLUGINS, &format!("test {{\n{text}\nanswers\n}}\n"));
         assert!(wrong.starts_with("plugin/prometheus: ") && wrong.contains(want), "{wrong}");
     }
+}
+
+/// A folder with a certificate, its key, and `web.yml` with this text.
+fn folder(web: &str) -> std::path::PathBuf {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("causeway-web-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    let made = rcgen::generate_simple_self_signed(["dns.example.org".to_owned()]).unwrap();
+    std::fs::write(path.join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(path.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(path.join("web.yml"), web).unwrap();
+    path
+}
+
+/// Of the password `secret`, with the fewest rounds that there are.
+const HASH: &str = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+
+#[test]
+fn the_file_says_how_metrics_are_served() {
+    // prometheus.tls
+    let tls = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n";
+    for (web, is_tls, warnings) in [
+        ("", false, 0),
+        ("http_server_config: {http2: false}\n", false, 0),
+        (tls, true, 0),
+        (&*format!("{tls}  min_version: TLS13\n  max_version: TLS13\n"), true, 0),
+        (&*format!("{tls}  client_auth_type: RequireAnyClientCert\n"), true, 0),
+        (
+            &*format!(
+                "{tls}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: cert.pem\n"
+            ),
+            true,
+            0,
+        ),
+        (
+            &*format!(
+                "{tls}  cipher_suites: [TLS_AES_128_GCM_SHA256]\nhttp_server_config:\n  headers: {{X-Frame-Options: deny}}\n"
+            ),
+            true,
+            2,
+        ),
+    ] {
+        let folder = folder(web);
+        let file = folder.join("web.yml");
+        let text = format!(
+            "a {{\nprometheus {{\ntls {0}\n}}\nanswers\n}}\nb {{\nprometheus {{\ntls {0}\n}}\nanswers\n}}\n",
+            file.display()
+        );
+        let bench = Bench::new(PLUGINS, &text);
+        assert_eq!(bench.built.pages.len(), 1, "{web}");
+        assert_eq!(bench.built.pages[0].tls.is_some(), is_tls, "{web}");
+        assert_eq!(bench.built.warnings.len(), warnings, "{web}: {:?}", bench.built.warnings);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
+fn a_wrong_file_stops_the_start() {
+    let tls = "tls_server_config: {cert_file: cert.pem, key_file: key.pem";
+    for (web, want) in [
+        ("tls_server_config: {cert_file: cert.pem}", "has no cert_file or no key_file"),
+        (&*format!("{tls}, foo: bar}}"), "is wrong: "),
+        ("tls_server_config: {cert_file: gone.pem, key_file: key.pem}", "TLS files that are wrong"),
+        (&*format!("{tls}, client_auth_type: Maybe}}"), "client_auth_type that is not known"),
+        (&*format!("{tls}, client_auth_type: RequireAndVerifyClientCert}}"), "needs a CA"),
+        (&*format!("{tls}, client_ca_file: cert.pem}}"), "without a client_auth_type"),
+        (&*format!("{tls}, client_allowed_sans: [a]}}"), "are not checked here"),
+        (&*format!("{tls}, min_version: SSL30}}"), "min_version that is not known"),
+        ("basic_auth_users: {alice: secret}", "no bcrypt hash for the user alice"),
+        ("nonsense", "is wrong: "),
+    ] {
+        let folder = folder(web);
+        let file = folder.join("web.yml");
+        let text = format!("a {{\nprometheus {{\ntls {}\n}}\nanswers\n}}\n", file.display());
+        let wrong = Bench::refused(PLUGINS, &text);
+        assert!(wrong.contains(want) && !wrong.contains("secret"), "{web}: {wrong}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+    // One address is served in one way.
+    let folder = folder("");
+    std::fs::write(folder.join("tls.yml"), format!("{tls}}}")).unwrap();
+    let text = format!(
+        "a {{\nprometheus\nanswers\n}}\nb {{\nprometheus {{\ntls {}\n}}\nanswers\n}}\n",
+        folder.join("tls.yml").display()
+    );
+    assert!(Bench::refused(PLUGINS, &text).contains("another block serves without it"));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn only_users_see_the_metrics() {
+    let folder = folder(&format!("basic_auth_users: {{alice: '{HASH}'}}\n"));
+    let file = folder.join("web.yml");
+    let text = format!("a {{\nprometheus {{\ntls {}\n}}\nanswers\n}}\n", file.display());
+    let bench = Bench::new(PLUGINS, &text);
+    let handler = &bench.built.pages[0].handler;
+    // alice:secret, alice:wrong, bob:secret
+    for (authorization, want) in [
+        (None, 401),
+        (Some("Basic YWxpY2U6c2VjcmV0"), 200),
+        (Some("basic YWxpY2U6c2VjcmV0"), 200),
+        (Some("Basic YWxpY2U6d3Jvbmc="), 401),
+        (Some("Basic Ym9iOnNlY3JldA=="), 401),
+        (Some("Bearer YWxpY2U6c2VjcmV0"), 401),
+        (Some("Basic !"), 401),
+        (Some("Basic"), 401),
+    ] {
+        let ask = Ask { method: "GET", path: "/metrics", authorization, ..Ask::default() };
+        let told = match handler.later(ask) {
+            Some(later) => later.await,
+            None => handler.handle(ask),
+        };
+        assert_eq!(told.status, want, "{authorization:?}");
+        assert!(!format!("{ask:?}").contains("YWxp"), "{ask:?}");
+    }
+    // What was right once is known at once.
+    let authorization = Some("Basic YWxpY2U6c2VjcmV0");
+    assert!(
+        handler
+            .later(Ask { method: "GET", path: "/metrics", authorization, ..Ask::default() })
+            .is_none()
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn protobuf_is_for_those_who_prefer_it() {
+    let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    for (accept, want) in [
+        (protobuf.to_owned(), true),
+        (
+            format!(
+                "{protobuf},application/openmetrics-text;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+            ),
+            true,
+        ),
+        (format!("{protobuf};q=0.3,text/plain;version=0.0.4;q=0.5"), false),
+        (format!("text/plain, {protobuf}"), true),
+        (format!("{protobuf};q=0"), false),
+        (format!("{protobuf};q=x"), false),
+        ("application/vnd.google.protobuf;encoding=text".to_owned(), false),
+        ("text/plain".to_owned(), false),
+        ("*/*".to_owned(), false),
+        (String::new(), false),
+    ] {
+        assert_eq!(super::page::prefers_protobuf(&accept), want, "{accept}");
+    }
+    let bench = Bench::new(PLUGINS, "test {\nprometheus\nanswers\n}\n");
+    bench.now("a.test");
+    let ask = Ask { method: "GET", path: "/metrics", accept: Some(protobuf), ..Ask::default() };
+    let told = bench.built.pages[0].handler.handle(ask);
+    assert!(told.content_type.starts_with("application/vnd.google.protobuf"));
+    // Each message has its length in front.
+    let (mut rest, mut names) = (&*told.body, Vec::new());
+    while !rest.is_empty() {
+        let (mut length, mut shift) = (0usize, 0);
+        loop {
+            let octet = rest[0];
+            rest = &rest[1..];
+            length |= usize::from(octet & 0x7f) << shift;
+            shift += 7;
+            if octet & 0x80 == 0 {
+                break;
+            }
+        }
+        // Its first field is the name.
+        assert_eq!(rest[0], 0x0a);
+        let name = &rest[2..2 + usize::from(rest[1])];
+        names.push(String::from_utf8(name.to_vec()).unwrap());
+        rest = &rest[length..];
+    }
+    for name in
+        ["coredns_dns_requests_total", "coredns_dns_request_duration_seconds", "process_open_fds"]
+    {
+        assert!(names.iter().any(|own| own == name), "{names:?}");
+    }
+    assert!(names.is_sorted(), "{names:?}");
 }
