@@ -1,11 +1,12 @@
 //! A database in memory, and what it says of an address.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use maxminddb::PathElement::{self, Key};
 use maxminddb::geoip2::city::Subdivision;
 use maxminddb::{LookupResult, MaxMindDbError, Reader};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// What a database is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,8 +157,9 @@ fn put(
     let _unfailing = match label.form {
         Form::Text => found.decode_path::<&str>(path)?.map(|text| out.write_str(text)),
         Form::Flag => found.decode_path::<bool>(path)?.map(|flag| write!(out, "{flag}")),
-        Form::Number => found.decode_path::<u32>(path)?.map(|number| write!(out, "{number}")),
-        Form::Degrees => found.decode_path::<f64>(path)?.map(|degrees| write!(out, "{degrees}")),
+        Form::Number | Form::Degrees => {
+            found.decode_path::<Figure>(path)?.map(|Figure(value)| write!(out, "{value}"))
+        }
         Form::Codes => {
             let all = found.decode_path::<Vec<Subdivision<'_>>>(path)?.unwrap_or_default();
             for (index, one) in all.iter().enumerate() {
@@ -174,6 +176,38 @@ fn put(
         Ok(())
     });
     Ok(())
+}
+
+/// A number of any of the types that databases have: writers take the smallest that fits.
+struct Figure(f64);
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// Takes numbers.
+struct Any;
+
+impl Visitor<'_> for Any {
+    type Value = Figure;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Figure, E> {
+        Ok(Figure(value as f64))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Figure, E> {
+        Ok(Figure(value as f64))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Figure, E> {
+        Ok(Figure(value))
+    }
 }
 
 /// Writes the value that stands for none.

@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::process;
 
-/// Where the line that a command runs goes; it carries no plugin's name.
-const TARGET: &str = "on";
-
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
@@ -43,7 +40,8 @@ impl Command {
     /// Runs it, and waits for its end unless it is one for the background.
     pub(super) async fn run(&self) {
         let way = if self.in_background { "Nonblocking" } else { "Blocking" };
-        log::info!(target: TARGET, "{way} Command \"{self}\" with ID {}", self.id);
+        // The line carries no plugin's name.
+        log::info!("{way} Command \"{self}\" with ID {}", self.id);
         let mut command = process::Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::null());
         let (shown, id) = (self.to_string(), self.id);
