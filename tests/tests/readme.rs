@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use config::corefile::Disk;
 use engine::{Build, Common, Limits, Origin, Process};
 use tests::Folder;
@@ -38,6 +40,14 @@ fn files(folder: &Path, ending: &str, into: &mut Vec<PathBuf>) {
             into.push(path);
         }
     }
+}
+
+/// A database of the recorded cases.
+fn database(name: &str) -> Vec<u8> {
+    let case = std::fs::read_to_string(root().join("tests/cases/corpus/geoip.yaml")).unwrap();
+    let (_, rest) = case.split_once(&format!("  {name}: |\n")).unwrap();
+    let lines = rest.lines().take_while(|line| line.starts_with("    ")).map(str::trim);
+    STANDARD.decode(lines.collect::<String>()).unwrap()
 }
 
 /// The plugins' folders.
@@ -90,6 +100,11 @@ fn every_corefile_of_every_document_starts() {
     }
     folder.write("manifests/one.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}");
     folder.write("secrets", "# none\n");
+    let pair = "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n";
+    folder.write("web.yml", pair);
+    for name in ["city.mmdb", "asn.mmdb"] {
+        folder.write(name, database(name));
+    }
     folder.write("hosts", "198.51.100.1 www.example.org\n");
     folder.write("weights", "www.example.org\n198.51.100.1 3\n");
     folder.write("resolv.conf", "nameserver 127.0.0.1\nsearch example.org\n");
