@@ -4,6 +4,7 @@ pub mod api;
 pub mod client;
 pub mod cluster;
 pub mod edge;
+pub mod etcd;
 pub mod gateway;
 pub mod moto;
 pub mod nameserver;

@@ -69,6 +69,7 @@ plugins! {
     auto
     secondary
     guard
+    etcd
     r#loop
     forward
     grpc

@@ -1,6 +1,5 @@
 //! Requests to HTTP APIs: connections that are kept, a bound on time and on size, errors without secrets.
 
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,6 +13,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
+
+use crate::shared::cause::chain;
 
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -206,21 +207,6 @@ fn server(uri: &Uri) -> String {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }
-}
-
-/// An error with what caused it.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut all: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(one) = next {
-        next = one.source();
-        let text = one.to_string();
-        // Some errors repeat what caused them.
-        if !all.last().is_some_and(|last| last.contains(&text)) {
-            all.push(text);
-        }
-    }
-    all.join(": ")
 }
 
 /// Reads the address of a server: `https://HOST[:PORT][/PATH]`, or `http://`; without its last slash.

@@ -4,6 +4,7 @@ pub(crate) mod alias;
 pub mod asked;
 pub(crate) mod aws;
 pub(crate) mod bound;
+pub(crate) mod cause;
 pub(crate) mod client_tls;
 pub(crate) mod clock;
 pub(crate) mod cloud;
