@@ -78,4 +78,5 @@ plugins! {
     on
     sign
     view
+    nomad
 }
