@@ -53,6 +53,13 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("x.sub.zoned.test", "A", 0, 0),
     ("x.d.zoned.test", "A", 0, 4),
     ("no.zoned.test", "A", 3, 0),
+    ("edge.shop.outside.test", "A", 0, 1),
+    ("edge.shop.outside.test", "SRV", 0, 1),
+    ("_https._tcp.edge.shop.outside.test", "SRV", 0, 1),
+    ("db.shop.outside.test", "A", 0, 2),
+    ("db-0.db.shop.outside.test", "A", 0, 1),
+    ("outside.test", "NS", 0, 1),
+    ("web.shop.outside.test", "A", 3, 0),
     ("elsewhere.example", "A", 5, 0),
 ];
 
@@ -85,6 +92,19 @@ fn corefile((port, secure): (u16, u16), pair: &Pair, manifests: &Path) -> String
         pods verified
     }}
     loadbalance
+}}
+outside.test:{port} tls://outside.test:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    loadbalance
+    k8s_external outside.test {{
+        headless
+    }}
+    kubernetes cluster.local {{
+        manifests {manifests}
+        pods verified
+    }}
 }}
 cached.test:{port} tls://cached.test:{secure} {{
     tls {pair}

@@ -87,11 +87,8 @@ const WAITING: &[&str] = &[
     "dnssec",
     "dnstap",
     "erratic",
-    "etcd",
     "geoip",
     "header",
-    "k8s_external",
-    "nomad",
     "on",
     "pprof",
     "route53",
@@ -101,7 +98,7 @@ const WAITING: &[&str] = &[
 ];
 
 /// Files of plugins that are there, whose rows are not all filled in yet.
-const OPEN: &[&str] = &["prometheus", "errors", "log", "kubernetes", "k8s_external"];
+const OPEN: &[&str] = &["prometheus", "errors", "log"];
 
 /// Facts that are about a plugin of [`WAITING`] and stand with another one, and that plugin.
 const BELONGS: &[(&str, &str)] =

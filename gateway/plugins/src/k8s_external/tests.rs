@@ -478,6 +478,27 @@ fn without_zones_they_are_those_of_the_block() {
 }
 
 #[test]
+fn addresses_outside_are_not_those_of_the_clusters_own_zone() {
+    let bench = bench(EDGE, &corefile("", ""));
+    let own = "lb.edge.svc.cluster.local.";
+    assert_eq!(
+        bench.now("lb.edge.svc.cluster.local"),
+        format!("NOERROR aa rd | {own} 5 A 10.96.50.1")
+    );
+    let none = bench.now("lb.edge.svc.cluster.local AAAA");
+    assert!(none.starts_with("NOERROR aa rd |  | cluster.local. 5 SOA "), "{none}");
+    // Nor are the cluster's own those of the zone outside.
+    table(
+        &bench,
+        SOA,
+        &[(
+            "lb.edge.example.org A",
+            "NOERROR aa rd | lb.edge.example.org. 5 A 203.0.113.7; lb.edge.example.org. 5 A 203.0.113.8",
+        )],
+    );
+}
+
+#[test]
 fn it_stands_before_kubernetes() {
     let place = |name: &str| crate::CHAIN.iter().position(|plugin| plugin.name == name);
     assert!(place("k8s_external") < place("kubernetes"));

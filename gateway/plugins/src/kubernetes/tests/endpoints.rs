@@ -301,6 +301,16 @@ fn endpoints_can_be_called_after_their_pods() {
 }
 
 #[test]
+fn records_stay_in_the_order_of_the_store() {
+    let bench = bench(DB, &corefile(""));
+    let first = bench.now("pg.db.svc.cluster.local");
+    assert!(first.matches(" A ").count() > 1, "{first}");
+    for _ in 0..20 {
+        assert_eq!(bench.now("pg.db.svc.cluster.local"), first);
+    }
+}
+
+#[test]
 fn endpoints_can_be_left_alone() {
     let bench = bench(DB, &corefile("noendpoints"));
     table(

@@ -186,6 +186,17 @@ fn a_service_has_its_addresses_and_ports() {
 }
 
 #[test]
+fn owner_names_keep_the_case_of_the_question() {
+    let bench = bench(SHOP, COREFILE);
+    let mut x = bench.exchange("web.shop.svc.cluster.local");
+    x.query.wire[12..20].make_ascii_uppercase();
+    assert_eq!(
+        engine::testing::show(&bench.serve(&mut x)),
+        "NOERROR aa rd | WEB.SHOp.svc.cluster.local. 5 A 10.96.10.10"
+    );
+}
+
+#[test]
 fn other_types_are_nodata_where_the_name_is_there_and_nxdomain_where_not() {
     let bench = bench(SHOP, COREFILE);
     for kind in

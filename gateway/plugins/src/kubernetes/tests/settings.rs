@@ -115,6 +115,11 @@ fn a_place_of_a_cluster_that_is_none_is_refused() {
     for (properties, want) in [
         ("", "no cluster is stated"),
         ("kubeconfig nosuch.kubeconfig", "'nosuch.kubeconfig' cannot be read"),
+        // It is stronger than an address.
+        (
+            "endpoint https://198.51.100.1\n kubeconfig nosuch.kubeconfig",
+            "'nosuch.kubeconfig' cannot be read",
+        ),
         (
             "endpoint https://198.51.100.1\n tls nosuch.pem b.pem c.pem",
             "'nosuch.pem' cannot be read",
