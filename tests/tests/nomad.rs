@@ -421,10 +421,9 @@ fn it_is_ready_once_an_agent_has_been_reached() {
     // Who refuses is there as well.
     stub.be(Mood::Status(403, ""));
     let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let serving = stub.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let stub = serving.clone();
+            let stub = stub.clone();
             std::thread::spawn(move || {
                 stub.talk(&mut BufReader::new(stream.try_clone().unwrap()), stream)
             });

@@ -47,7 +47,7 @@ pub(super) enum Host {
     /// To an address.
     Ip(IpAddr),
     /// To a name.
-    Name(Name),
+    Name(Box<Name>),
     /// Nowhere: it is a text.
     None,
 }
@@ -128,7 +128,7 @@ impl Record {
     /// The name that SRV and MX records of this lead to; none if there is none.
     pub(super) fn target(&self, path: &Path) -> Option<Name> {
         let whole = match &self.host {
-            Host::Name(name) => name.clone(),
+            Host::Name(name) => Name::clone(name),
             Host::Ip(_) => path.name(&self.key)?,
             Host::None => return None,
         };
@@ -148,7 +148,7 @@ fn host(text: &str) -> Result<Host, String> {
         return Ok(Host::Ip(ip.to_canonical()));
     }
     Name::parse(text)
-        .map(Host::Name)
+        .map(|name| Host::Name(Box::new(name)))
         .ok_or_else(|| "host is neither an address nor a name".to_owned())
 }
 

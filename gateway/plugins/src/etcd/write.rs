@@ -97,7 +97,7 @@ impl Pen<'_> {
         sheet.add(Section::Answer, owner, rtype::CNAME, target.wire());
         match self.rtype {
             rtype::CNAME | rtype::ANY => Written::Whole,
-            _ => Written::Alias(target.clone()),
+            _ => Written::Alias(Name::clone(target)),
         }
     }
 
