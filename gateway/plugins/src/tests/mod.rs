@@ -11,6 +11,8 @@ use wire::{Section, rcode, rtype};
 
 use crate::shared::scripted::{Say, Scripted};
 
+mod order;
+
 /// CoreDNS's order of plugins.
 const ORDER: &[&str] = &[
     "root",
