@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use super::json;
 use super::loops::{descending, sort};
 use super::run::{Ran, Run, member, string, unfit};
 use super::types::Type;
@@ -174,6 +175,8 @@ pub(super) const BUILTINS: &[Builtin] = &[
     builtin!("fromPairs"(Array) 0 Map from_pairs),
     builtin!("toBase64"(Str) 0 Str |run, args| made(run, to_base64(str_at(args, 0)?.as_bytes()))),
     builtin!("fromBase64"(Str) 0 Str from_base64),
+    builtin!("toJSON"(Any) 0 Str |run, args| json::write(run, at(args, 0)?)),
+    builtin!("fromJSON"(Str) 0 Any |run, args| json::read(run, str_at(args, 0)?)),
     builtin!("bitand"(Int, Int) 0 Int |_, args| Ok(Value::Int(int_at(args, 0)? & int_at(args, 1)?))),
     builtin!("bitor"(Int, Int) 0 Int |_, args| Ok(Value::Int(int_at(args, 0)? | int_at(args, 1)?))),
     builtin!("bitxor"(Int, Int) 0 Int |_, args| Ok(Value::Int(int_at(args, 0)? ^ int_at(args, 1)?))),

@@ -21,7 +21,7 @@ const OTHERS: [&str; 3] = [GROUPS, "incidr", "metadata"];
 pub(super) const GROUPS: &str = "groups";
 
 /// Functions of expr-lang that are not there.
-const ABSENT: [&str; 7] = ["now", "date", "duration", "timezone", "toJSON", "fromJSON", "type"];
+const ABSENT: [&str; 5] = ["now", "date", "duration", "timezone", "type"];
 
 /// Checks a tree.
 pub(super) fn check(node: &Node, scope: &Scope) -> Checked {
@@ -179,6 +179,10 @@ impl Checker<'_> {
 
     /// Checks a name.
     fn name(&self, name: &str, at: usize) -> Checked {
+        if name == "$env" {
+            let vars = self.scope.vars.iter().map(|(name, _)| name.as_str().into()).collect();
+            return Ok((Op::Env(vars), Type::Map(Box::new(Type::Any))));
+        }
         if let Some(found) = self.find(name) {
             return Ok(found);
         }

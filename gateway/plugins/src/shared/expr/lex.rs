@@ -72,10 +72,12 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token>, BadExpression> {
                 tokens.push(Token { kind: Kind::Str(inner.to_owned()), at });
                 inner.len() + 2
             }
-            [b, ..] if b.is_ascii_alphabetic() || *b == b'_' => {
+            // `$env` is a name as others are.
+            [b'$', b'e', ..] | [b'a'..=b'z' | b'A'..=b'Z' | b'_', ..] => {
                 let len = rest
+                    .trim_start_matches('$')
                     .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                    .unwrap_or(rest.len());
+                    .map_or(rest.len(), |len| len + usize::from(rest.starts_with('$')));
                 let (word, _) = rest.split_at(len);
                 tokens.push(Token { kind: Kind::Word(word.to_owned()), at });
                 len

@@ -2,12 +2,13 @@
 //!
 //! An expression is read and checked once, at start: names that are not known, wrong numbers of arguments and types that
 //! cannot go together are refused there, with the place. Running it takes a bounded number of steps and allocates nothing as
-//! long as it makes no long strings and no arrays. Dates and JSON are not there.
+//! long as it makes no long strings and no arrays. Dates are not there.
 
 mod ast;
 mod builtins;
 mod check;
 mod facts;
+mod json;
 mod lex;
 mod loops;
 mod op;

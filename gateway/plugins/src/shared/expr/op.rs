@@ -35,6 +35,8 @@ pub(super) enum Op {
     ClientIn(Network),
     /// A variable of the scope.
     Var(usize),
+    /// All variables of the scope by their names.
+    Env(Vec<Box<str>>),
     /// A variable of the expression.
     Slot(usize),
     Array(Vec<Self>),

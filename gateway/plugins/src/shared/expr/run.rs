@@ -105,6 +105,12 @@ impl<'a> Run<'a> {
             }
             Op::InNetwork(ip, network) => Value::Bool(network.contains(self.address(ip)?)),
             Op::ClientIn(network) => Value::Bool(network.contains(facts::client(&self.context))),
+            Op::Env(names) => {
+                self.spend(names.len())?;
+                let pairs = names.iter().zip(self.context.vars);
+                let pairs = pairs.map(|(name, value)| (name.to_string(), value.clone()));
+                Value::Map(Rc::new(pairs.collect()))
+            }
             Op::Var(index) => self.context.vars.get(*index).cloned().unwrap_or(Value::Nil),
             Op::Slot(slot) => self.slots.get(*slot).cloned().unwrap_or(Value::Nil),
             Op::Array(all) => {

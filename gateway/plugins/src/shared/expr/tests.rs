@@ -229,6 +229,16 @@ fn functions_of_expr_lang_are_there() {
         ("fromBase64('a')", "failed: 'a' is no Base 64"),
         ("bitand(6, 3) + bitor(4, 1) + bitxor(6, 3) + bitnot(-1)", "12"),
         ("bitshl(1, 4) + bitshr(-8, 1) + bitushr(-1, 63) + bitnand(7, 2)", "18"),
+        (
+            "toJSON([1, 2.5, 3.0, 'a<b', nil, true])",
+            "[\n  1,\n  2.5,\n  3,\n  \"a\\u003cb\",\n  null,\n  true\n]",
+        ),
+        ("toJSON({b: [], a: {c: 1}})", "{\n  \"a\": {\n    \"c\": 1\n  },\n  \"b\": []\n}"),
+        ("fromJSON('{\"a\": [1, \"x\", null]}').a", "[1 x <nil>]"),
+        ("fromJSON('[1') ", "failed: no JSON: EOF while parsing a list at line 1 column 2"),
+        ("$env.seven + 1", "8"),
+        ("$env['any']", "s"),
+        ("'seven' in $env and not ('eight' in $env) and $env?.eight == nil", "true"),
         ("name() | split('.') | first()", "www"),
         ("'a' | upper | len", "refused at 12: unexpected '|', where '(' should stand"),
     ]);
@@ -312,7 +322,9 @@ fn what_cannot_be_is_refused_at_its_place() {
         ("'a'.upper()", "refused at 4: values have no functions such as 'upper'"),
         ("let name = 1; name", "refused at 0: 'name' has a meaning already"),
         ("let seven = 1; seven", "refused at 0: 'seven' has a meaning already"),
-        ("$env", "refused at 0: unexpected '$'"),
+        ("$environment", "refused at 0: unknown name $environment"),
+        ("$env()", "refused at 0: unknown function $env"),
+        ("$", "refused at 0: unexpected '$'"),
         ("in", "refused at 0: unexpected in"),
     ] {
         assert_eq!(value(text), wrong, "{text}");
