@@ -268,6 +268,12 @@ fn https_max_connections_who_is_too_many_waits() {
         })
         .is_some()
     );
+    // Those that say nothing count as well: there is room from when a connection is taken, before TLS.
+    let silent: Vec<_> = (0..2).map(|_| TcpStream::connect(gateway.address()).unwrap()).collect();
+    let mut third = connect();
+    assert!(!answered(&mut third, Duration::from_millis(700)), "it waits for a silent one");
+    drop(silent);
+    assert!(answered(&mut third, LIMIT));
 }
 
 #[test]
