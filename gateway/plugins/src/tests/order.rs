@@ -58,7 +58,12 @@ const PAIRS: &[Pair] = &[
         &["a.test"],
         "NOERROR aa rd | a.test. 3600 A 203.0.113.1",
     ),
-    pair(("erratic", "whoami"), "erratic {\n drop 0\n }\n whoami", &["a.test"], "NOERROR aa rd | a.test. 0 A "),
+    pair(
+        ("erratic", "whoami"),
+        "erratic {\n drop 0\n }\n whoami",
+        &["a.test"],
+        "NOERROR aa rd | a.test. 0 A ",
+    ),
     pair(
         ("bufsize", "template"),
         "bufsize 512\n template IN TXT test {\n answer \"{{ .Name }} 5 IN TXT {{ printf \\\"%0700d\\\" 1 | printf \\\"%.250s\\\" }} {{ printf \\\"%0250d\\\" 1 }} {{ printf \\\"%0250d\\\" 1 }}\"\n }",
