@@ -362,7 +362,7 @@ impl Socket {
             self.stack.pushed().await;
             while !self.stack.is_empty() {
                 // An error here would come back from the send, which says what it is.
-                let _ = self.socket.writable().await;
+                drop(self.socket.writable().await);
                 let Some(reply) = self.stack.pop() else { break };
                 match self.try_send(reply.path, &reply.bytes, None) {
                     Ok(()) => {}

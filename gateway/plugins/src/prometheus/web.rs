@@ -69,7 +69,7 @@ pub(super) fn read(path: &Path) -> Result<Served, String> {
         "" => Web::default(),
         _ => serde_saphyr::from_str(&text).map_err(|error| told(&error.to_string()))?,
     };
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
     let mut served = Served::default();
     if let Some(users) = web.basic_auth_users.filter(|users| !users.is_empty()) {
         let users =
