@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::metrics::{Counter, Table, counter, describe};
-use engine::{Exchange, Stop, Transport};
+use engine::{Exchange, Http, Stop, Transport};
 use h2::RecvStream;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -119,6 +119,7 @@ impl Service for Calls<'_> {
                 Ask::Nothing(Box::new(reply))
             }
             Ok(limit) => {
+                x.query.http = trace(request.headers());
                 let deadline = limit.and_then(|limit| x.query.received.checked_add(limit));
                 Ask::Body(deadline, PREFIX + PACKET)
             }
@@ -174,6 +175,16 @@ impl Service for Calls<'_> {
         };
         self.failure(code, why)
     }
+}
+
+/// The headers of a call that say what trace it is part of, as those of HTTP are kept; none if there are none.
+fn trace(headers: &HeaderMap) -> Option<Box<Http>> {
+    const SAY_SO: [&str; 4] = ["b3", "traceparent", "x-b3-traceid", "x-b3-sampled"];
+    SAY_SO.iter().any(|name| headers.contains_key(*name)).then(|| {
+        let mut http = Box::<Http>::default();
+        crate::http::further(headers, &mut http.headers);
+        http
+    })
 }
 
 /// What is said of methods that are not there.

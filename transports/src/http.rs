@@ -54,6 +54,16 @@ const FURTHER: [&str; 8] = [
     "x-b3-flags",
 ];
 
+/// Takes the further headers that plugins read: requests have few headers, and of these fewer.
+pub(crate) fn further(headers: &HeaderMap, into: &mut Vec<(&'static str, String)>) {
+    for (name, value) in headers {
+        let known = FURTHER.iter().find(|known| **known == name.as_str());
+        if let (Some(known), Ok(value)) = (known, value.to_str()) {
+            into.push((known, value.to_owned()));
+        }
+    }
+}
+
 /// What the requests of a connection have in common.
 #[derive(Debug)]
 pub(crate) struct Web {
@@ -212,13 +222,7 @@ impl Web {
         // One that is no text is there, and wrong.
         let shown = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or("?"));
         http.authorization.push_str(shown.unwrap_or_default());
-        // Requests have few headers, and of these fewer.
-        for (name, value) in headers {
-            let known = FURTHER.iter().find(|known| **known == name.as_str());
-            if let (Some(known), Ok(value)) = (known, value.to_str()) {
-                http.headers.push((known, value.to_owned()));
-            }
-        }
+        further(headers, &mut http.headers);
         door.is_none_or(|door| door.request(self.about.session.as_deref(), http))
     }
 

@@ -353,7 +353,6 @@ const ABSENT: &[&str] = &[
     "route53",
     "shed",
     "sign",
-    "trace",
 ];
 
 /// Why a block cannot have a key: it or another one has it (without a view on either side), on all addresses or on one.

@@ -34,6 +34,7 @@ plugins! {
     bufsize
     bind
     debug
+    trace
     ready
     health
     pprof

@@ -171,11 +171,18 @@ impl Relay {
         let begun = Instant::now();
         let grpc = &upstream.grpc;
         upstream.requests.increment(1);
+        let peer = match grpc.spot() {
+            Spot::Addr(addr) => Some(*addr),
+            Spot::Unix(_) => None,
+        };
+        x.begin_passage("query", peer);
         let reply = {
             let outgoing = Outgoing::of(x, Way { encrypted: grpc.is_encrypted(), tcp: false });
             let write = |id: u16, out: &mut Vec<u8>| outgoing.write(id, out);
-            grpc.call(&write, until).await.map_err(Wrong::Call)?
+            grpc.call(&write, until).await
         };
+        x.end_passage();
+        let reply = reply.map_err(Wrong::Call)?;
         // RFC 6840 §5.8: AD says something if it comes by a secure path.
         let trusted = grpc.is_encrypted()
             || match grpc.spot() {

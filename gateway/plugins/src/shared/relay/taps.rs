@@ -32,6 +32,7 @@ impl Taps {
         protocol: Protocol,
     ) -> Result<(Reply, usize), upstream::Error> {
         let begun = now();
+        x.begin_passage("connect", Some(upstream.addr()));
         let sent_as = AtomicU16::new(0);
         let (sent, room) = {
             let outgoing = Outgoing::of(x, protocol);
@@ -41,6 +42,7 @@ impl Taps {
             };
             (upstream.exchange(protocol, &write).await, outgoing.room())
         };
+        x.end_passage();
         if self.any() {
             let personal = x.is_personal();
             let id = sent_as.load(Ordering::Relaxed);
