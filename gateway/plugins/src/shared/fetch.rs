@@ -338,4 +338,51 @@ mod tests {
     fn forms_are_escaped() {
         assert_eq!(form(&[("a", "b c/d"), ("é", "~")]), "a=b%20c%2Fd&%C3%A9=~");
     }
+
+    /// Serves one reply over TLS with a certificate for this host, signed by itself; its address, and the certificate in a file.
+    fn secure(label: &str) -> (String, std::path::PathBuf) {
+        use std::io::{Read as _, Write as _};
+
+        use rustls::pki_types::PrivateKeyDer;
+
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let name = format!("causeway-fetch-{label}-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, made.cert.pem()).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = rustls::crypto::aws_lc_rs::default_provider().into();
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let connection = rustls::ServerConnection::new(config.into()).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, stream);
+            let mut asked = [0; 4096];
+            // Whoever does not trust the certificate asks nothing.
+            if stream.read(&mut asked).is_ok_and(|length| length > 0) {
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ngood").unwrap();
+            }
+        });
+        (url, file)
+    }
+
+    #[tokio::test]
+    async fn servers_are_checked() {
+        let ask = |url: &str| request(::http::Method::GET, url, &[], "").unwrap();
+        let (url, file) = secure("good");
+        let trusting = Fetch::new(&ClientTls::new(Some(file.clone()), None).unwrap());
+        assert_eq!(trusting.send(ask(&url)).await.unwrap().text(), Ok("good"));
+        let (url, other) = secure("bad");
+        let failure = trusting.send(ask(&url)).await.unwrap_err();
+        assert!(failure.what.contains("invalid peer certificate"), "{failure}");
+        for file in [file, other] {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
 }
