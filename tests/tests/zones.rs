@@ -83,19 +83,15 @@ fn a_large_zone_goes_out_to_knot_nsd_and_bind_with_its_changes() {
         secondary.has("example.org", 1, LIMIT);
     }
     println!("{count} records to Knot, NSD and BIND in {:.1} s", begun.elapsed().as_secs_f64());
-    let own = records(at, "example.org", &key);
-    assert_eq!(own.len(), count, "each record once");
-    for (make, secondary) in &secondaries {
-        let theirs = records(secondary.address(), "example.org", &[]);
-        assert!(theirs == own, "{}: {} of {}", make.name(), theirs.len(), own.len());
-    }
     // A changed zone is told of, and its changes are all that goes.
     let before = gateway.output().len();
     gateway.write("db", &text(2, count - 1, "new A 198.51.100.9\nns1 A 127.0.0.2"));
     for (_, secondary) in &secondaries {
         secondary.has("example.org", 2, LIMIT);
     }
+    // All of it is compared once, after the changes: they are right only if what was before them is.
     let own = records(at, "example.org", &key);
+    assert_eq!(own.len(), count + 1, "each record once");
     for (make, secondary) in &secondaries {
         let theirs = records(secondary.address(), "example.org", &[]);
         assert!(theirs == own, "{}: {} of {}", make.name(), theirs.len(), own.len());
@@ -139,25 +135,17 @@ fn large_zones_come_in_from_knot_nsd_and_bind_with_their_changes() {
         "{count} records from each of Knot, NSD and BIND in {:.1} s",
         begun.elapsed().as_secs_f64()
     );
-    for wanted in [1, 2] {
-        for (zone, server) in &primaries {
-            let come = until(LIMIT, || (serial(at, zone) == Some(wanted)).then_some(()));
-            assert!(
-                come.is_some(),
-                "{zone} is not {wanted}:\n{}\n{}",
-                gateway.output(),
-                server.output()
-            );
-            let (own, theirs) = (records(at, zone, &key), records(server.address(), zone, &key));
-            assert!(own == theirs, "{zone}: {} of {}", own.len(), theirs.len());
-            assert_eq!(own.len(), count, "{zone}");
-        }
-        if wanted == 1 {
-            // Each tells the gateway, which asks for what has changed.
-            for (_, server) in &primaries {
-                server.change(&text(2, count - 1, "new A 198.51.100.9"));
-            }
-        }
+    // Each tells the gateway, which asks for what has changed.
+    for (_, server) in &primaries {
+        server.change(&text(2, count - 1, "new A 198.51.100.9"));
+    }
+    // All of it is compared once, after the changes: they are right only if what was before them is.
+    for (zone, server) in &primaries {
+        let come = until(LIMIT, || (serial(at, zone) == Some(2)).then_some(()));
+        assert!(come.is_some(), "{zone}:\n{}\n{}", gateway.output(), server.output());
+        let (own, theirs) = (records(at, zone, &key), records(server.address(), zone, &key));
+        assert!(own == theirs, "{zone}: {} of {}", own.len(), theirs.len());
+        assert_eq!(own.len(), count, "{zone}");
     }
     for (zone, _) in &primaries {
         gateway.line(&format!("{zone}.: IXFR of "));
