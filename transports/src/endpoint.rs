@@ -2,6 +2,7 @@
 //! connection. What is spoken on the connections is in [`crate::quic`].
 
 mod frugal;
+mod streams;
 mod terms;
 mod tokens;
 
@@ -25,6 +26,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub(crate) use streams::Streams;
 pub(crate) use terms::Terms;
 
 use frugal::{Bounded, Frugal};
@@ -451,11 +453,6 @@ impl House {
     /// The client's address as of now: it may move (RFC 9000 §9).
     pub(crate) fn peer(connection: &Connection) -> SocketAddr {
         canonical(connection.remote_address())
-    }
-
-    /// Gives a connection that uses half of the streams that it began with all that it may have.
-    pub(crate) fn widen(terms: &Terms, connection: &Connection) {
-        connection.set_max_concurrent_bi_streams(terms.streams.into());
     }
 
     /// The address that was asked.

@@ -17,7 +17,7 @@ use http::header::{self, HeaderMap};
 use quinn::{Connection, VarInt};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::endpoint::{Fate, Guest, House, Terms};
+use crate::endpoint::{Fate, Guest, House, Streams};
 use crate::http::{Ask, MESSAGE, Refusal, Reply, Web};
 use crate::http2::HEADERS;
 use crate::limits::Room;
@@ -44,9 +44,15 @@ type Server = h3::server::Connection<Line, Bytes>;
 /// A request and what is replied to it.
 type Stream = RequestStream<Both, Bytes>;
 
-/// Serves a connection to its end.
+/// Serves a connection to its end. What it takes to begin is in a box of its own, so that one that is idle is without it.
 pub(crate) async fn serve(guest: Guest) {
-    let Guest { house, terms, connection, session, room, mut stop, .. } = guest;
+    let Some((mut talk, mut stop)) = Box::pin(begin(guest)).await else { return };
+    talk.run(&mut stop).await;
+}
+
+/// Begins to speak HTTP/3 on a connection; none if that cannot be.
+async fn begin(guest: Guest) -> Option<(Box<Talk>, Stop)> {
+    let Guest { house, terms, connection, session, room, stop, .. } = guest;
     let (peer, local) = (House::peer(&connection), house.asked(&connection));
     let web = Web::new(&house.desk, (peer, local), Some(session));
     let times = terms.plan.timeouts;
@@ -57,21 +63,27 @@ pub(crate) async fn serve(guest: Guest) {
     // A client that gives no room for the control stream can do nothing with an answer.
     let server = match timeout(times.read, builder.build(line)).await {
         Ok(Ok(server)) => server,
-        Ok(Err(error)) => return log::debug!("{}: {error}", house.desk.key),
-        Err(_) => return connection.close(number(Code::H3_STREAM_CREATION_ERROR), b""),
+        Ok(Err(error)) => {
+            log::debug!("{}: {error}", house.desk.key);
+            return None;
+        }
+        Err(_) => {
+            connection.close(number(Code::H3_STREAM_CREATION_ERROR), b"");
+            return None;
+        }
     };
     let table = Arc::new(Table { house, web, times });
-    let mut talk = Talk {
+    let talk = Box::new(Talk {
         table,
-        terms,
-        wide: false,
+        server,
+        streams: Streams::new(&terms),
         connection,
         shared,
         room,
         waiting: FuturesUnordered::new(),
         patience: PATIENCE,
-    };
-    talk.run(server, &mut stop).await;
+    });
+    Some((talk, stop))
 }
 
 /// What the requests of a connection share.
@@ -84,9 +96,8 @@ struct Table {
 /// One connection's state.
 struct Talk {
     table: Arc<Table>,
-    terms: Arc<Terms>,
-    /// Whether it has all the streams that it may have.
-    wide: bool,
+    server: Server,
+    streams: Streams,
     connection: Connection,
     shared: Arc<Shared>,
     room: Room,
@@ -113,7 +124,7 @@ enum Came {
 
 impl Talk {
     /// Serves until the connection is closed.
-    async fn run(&mut self, mut server: Server, stop: &mut Stop) {
+    async fn run(&mut self, stop: &mut Stop) {
         let desk = Arc::clone(&self.table.house.desk);
         let seat = Arc::clone(self.room.seat());
         let (mut stopping, mut told) = (pin!(stop.reached(Stage::Draining)), pin!(seat.told()));
@@ -128,8 +139,12 @@ impl Talk {
             let result = tokio::select! {
                 biased;
                 Some(came) = self.waiting.next() => self.came(came),
-                request = server.accept() => match request {
-                    Ok(Some(request)) => self.take(request),
+                request = self.server.accept() => match request {
+                    Ok(Some(request)) => {
+                        let now = std::time::Instant::now();
+                        self.streams.take(&self.connection, now, 1, self.waiting.len());
+                        self.take(request)
+                    }
                     // The client wants no more, and has its answers.
                     Ok(None) => break Code::H3_NO_ERROR,
                     // `h3` has closed the connection with the code that there is for the error.
@@ -168,7 +183,7 @@ impl Talk {
                 draining = true;
                 // The client is to send no more; what it has sent before it hears that is answered (RFC 9114 §5.2).
                 // Who gives no room for it is not waited for.
-                drop(timeout(LINGER.1, server.shutdown(AHEAD)).await);
+                drop(timeout(LINGER.1, self.server.shutdown(AHEAD)).await);
             }
             let now = Instant::now();
             deadline = now + if draining { self.linger() } else { self.table.times.idle };
@@ -183,7 +198,7 @@ impl Talk {
         };
         if code == Code::H3_NO_ERROR {
             // The last request that was served, for clients that want to know (RFC 9114 §5.2).
-            drop(timeout(LINGER.1, server.shutdown(1)).await);
+            drop(timeout(LINGER.1, self.server.shutdown(1)).await);
             tokio::time::sleep(self.linger()).await;
         } else {
             self.table.house.count(Fate::Load);
@@ -204,10 +219,6 @@ impl Talk {
             Some(came) => self.came(came),
             None => {
                 self.waiting.push(later);
-                if !self.wide && 2 * self.waiting.len() >= self.terms.few as usize {
-                    self.wide = true;
-                    House::widen(&self.terms, &self.connection);
-                }
                 Ok(())
             }
         }

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wire::{Options, option};
 
-use crate::endpoint::{Fate, Guest, Handshake, House, Terms};
+use crate::endpoint::{Fate, Guest, Handshake, House, Streams, Terms};
 use crate::framing::frame;
 use crate::limits::Room;
 use crate::pool;
@@ -68,6 +68,7 @@ pub(crate) async fn serve(guest: Guest) {
         local: house.asked(&connection),
         session: Some(session),
     };
+    let streams = Streams::new(&terms);
     let mut talk = Talk {
         house,
         connection,
@@ -79,7 +80,7 @@ pub(crate) async fn serve(guest: Guest) {
         waiting: FuturesUnordered::new(),
         spare: None,
         patience: PATIENCE,
-        wide: false,
+        streams,
         draining: false,
     };
     if let Some(code) = talk.run(handshake, stop).await {
@@ -112,8 +113,7 @@ struct Talk {
     spare: Option<Box<Exchange>>,
     /// How many streams the client may cancel.
     patience: u32,
-    /// Whether it has all the streams that it may have.
-    wide: bool,
+    streams: Streams,
     draining: bool,
 }
 
@@ -227,7 +227,7 @@ impl Talk {
     /// Begins to end: the client gets no room for more queries; what it has sent so far is answered.
     fn drain(&mut self) {
         self.draining = true;
-        self.connection.set_max_concurrent_bi_streams(VarInt::from_u32(0));
+        self.streams.close(&self.connection);
     }
 
     /// Takes a stream, and those that came with it; gives how many.
@@ -242,13 +242,7 @@ impl Talk {
             let more = taken < TURN;
             next = more.then(|| self.connection.accept_bi().now_or_never()?.ok()).flatten();
         }
-        if !self.wide
-            && !self.draining
-            && 2 * (taken + self.waiting.len()) >= self.terms.few as usize
-        {
-            self.wide = true;
-            House::widen(&self.terms, &self.connection);
-        }
+        self.streams.take(&self.connection, now, taken, self.waiting.len());
         Ok(taken)
     }
 

@@ -21,11 +21,11 @@ const STREAMS: usize = 256;
 /// The most streams of a connection at a time, whatever is stated: each costs memory before it is used.
 const MOST_STREAMS: usize = 1 << 16;
 
-/// With how many streams a connection begins: each has its entries in two tables from then on, whose sizes are powers of two,
-/// less an eighth.
-const FEW_QUERIES: u32 = 56;
+/// With how many streams a connection begins: each has its entries in two tables from then on. A table of 2^n places whose
+/// entries come and go stays as it is while less than 7/16 of it are full; beyond that it doubles sooner or later.
+const FEW_QUERIES: u32 = 27;
 /// The same of HTTP/3, which wants 100 at least (RFC 9114 §6.1).
-const FEW_REQUESTS: u32 = 112;
+const FEW_REQUESTS: u32 = 100;
 
 /// The most streams of a listener that wait at a time, unless it states a number.
 const POOL: usize = 1024;
@@ -60,7 +60,7 @@ pub(crate) struct Terms {
     /// The most streams of a connection.
     pub(super) streams: u32,
     /// With how many of them a connection begins.
-    pub(crate) few: u32,
+    pub(super) few: u32,
     /// The most connections; none for no limit.
     pub(super) connections: Option<usize>,
     /// The code for connections beyond.
