@@ -80,17 +80,10 @@ const FACTS: &[(&str, usize)] = &[
 const PARTS: &[&str] = &["shared", "core", "corefile", "cli", "import-deprecated", "reports"];
 
 /// The plugins that may still be missing. Once one is in the registry, each of its facts has to be checked.
-const WAITING: &[&str] = &[
-    "azure", "clouddns", "dns64", "dnssec", "dnstap", "erratic", "geoip", "header", "on", "pprof",
-    "route53", "shed", "sign", "trace",
-];
-
-/// Files of plugins that are there, whose rows are not all filled in yet.
-const OPEN: &[&str] = &["prometheus", "errors", "log"];
+const WAITING: &[&str] = &["trace"];
 
 /// Facts that are about a plugin of [`WAITING`] and stand with another one, and that plugin.
-const BELONGS: &[(&str, &str)] =
-    &[("forward.trace", "trace"), ("forward.dnstap", "dnstap"), ("B34", "dnssec")];
+const BELONGS: &[(&str, &str)] = &[("forward.trace", "trace")];
 
 /// A fact: where it stands, its ID, and what checks it.
 struct Fact {
@@ -241,8 +234,7 @@ fn every_fact_of_coredns_has_a_row_of_its_own() {
 #[test]
 fn every_fact_is_checked_or_a_difference() {
     let (registered, known) = (registered(), differences());
-    let may_wait =
-        |part: &str| OPEN.contains(&part) || WAITING.contains(&part) && !registered.contains(part);
+    let may_wait = |part: &str| WAITING.contains(&part) && !registered.contains(part);
     let mut wrong = Vec::new();
     for Fact { part, id, checks } in facts() {
         if !PARTS.contains(&&*part) && !registered.contains(&part) && !WAITING.contains(&&*part) {
@@ -256,7 +248,7 @@ fn every_fact_is_checked_or_a_difference() {
         if differs && !known.contains(&id) {
             wrong.push(format!("{part}: docs/differences.md has no row with {id}"));
         }
-        if !differs && !checks.is_empty() && known.contains(&id) && !OPEN.contains(&&*part) {
+        if !differs && !checks.is_empty() && known.contains(&id) {
             wrong.push(format!(
                 "{part}: docs/differences.md has {id}, its row here does not say so"
             ));
@@ -269,8 +261,7 @@ fn every_fact_is_checked_or_a_difference() {
 fn what_is_said_to_check_a_fact_is_there() {
     let (tests, cases) = (tests(), cases());
     let mut wrong = Vec::new();
-    for Fact { part, id, checks } in facts().into_iter().filter(|fact| !OPEN.contains(&&*fact.part))
-    {
+    for Fact { part, id, checks } in facts() {
         for check in checks {
             match check {
                 Check::Case(case) if !cases.contains(&case) => {
