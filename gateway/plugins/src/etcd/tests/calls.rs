@@ -1,7 +1,9 @@
 //! An etcd that misbehaves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::stub::{Mood, Stub};
@@ -145,4 +147,28 @@ async fn credentials_that_are_not_taken_are_told_of_and_not_tried_for_a_while() 
     // Without any, the servers say so.
     let (reply, log) = told(&stub, "").await;
     assert!(reply.starts_with("SERVFAIL") && log.contains("user name is empty"), "{log}");
+}
+
+#[tokio::test]
+async fn no_more_queries_wait_than_there_is_room_for() {
+    let stub = Stub::new(KEYS).await;
+    let bench = Arc::new(bench(&stub, ""));
+    assert_eq!(ask(&bench, "www.example.org").await, GOOD);
+    stub.be(Mood::Silent);
+    tokio::time::pause();
+    let mut waiting = JoinSet::new();
+    for _ in 0..520 {
+        let bench = Arc::clone(&bench);
+        waiting.spawn(async move {
+            let begun = Instant::now();
+            let reply = bench.ask("www.example.org").await;
+            assert!(reply.starts_with("SERVFAIL"), "{reply}");
+            begun.elapsed() < Duration::from_secs(1)
+        });
+    }
+    let refused = waiting.join_all().await.into_iter().filter(|at_once| *at_once).count();
+    assert_eq!(refused, 8);
+    tokio::time::resume();
+    stub.be(Mood::Good);
+    assert_eq!(ask(&bench, "www.example.org").await, GOOD);
 }
