@@ -18,6 +18,26 @@ const HIP: u16 = 55;
 const OPENPGPKEY: u16 = 61;
 /// Who may send mail, of old.
 const SPF: u16 = 99;
+/// Address prefixes.
+const APL: u16 = 42;
+/// Keys of IPsec.
+const IPSECKEY: u16 = 45;
+/// Who has an address by DHCP.
+const DHCID: u16 = 49;
+/// What a TLS server shows for mail.
+const SMIMEA: u16 = 53;
+/// A child's DS.
+const CDS: u16 = 59;
+/// A child's DNSKEY.
+const CDNSKEY: u16 = 60;
+/// What a parent is to copy.
+const CSYNC: u16 = 62;
+/// A zone's digest.
+const ZONEMD: u16 = 63;
+/// A URI.
+const URI: u16 = 256;
+/// Who may issue certificates.
+const CAA: u16 = 257;
 
 /// What a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +46,13 @@ pub(super) enum Place {
     Apex,
     /// A zone's below.
     Cut,
-    /// Any other.
+    /// Any other that is there.
     Plain,
+    /// None at all.
+    Nowhere,
 }
 
-/// The types that any name may have.
+/// The types that a name is said to have that is not there.
 const PLAIN: &[u16] = &[
     rtype::A,
     rtype::HINFO,
@@ -48,17 +70,37 @@ const PLAIN: &[u16] = &[
     SPF,
 ];
 
+/// Those that a name which is there may have beside them: a resolver takes what is left out for denied (RFC 8198 §5.2).
+const MORE: &[u16] = &[
+    rtype::PTR,
+    rtype::MX,
+    rtype::RP,
+    rtype::AFSDB,
+    rtype::NAPTR,
+    rtype::KX,
+    APL,
+    IPSECKEY,
+    DHCID,
+    SMIMEA,
+    rtype::SVCB,
+    rtype::HTTPS,
+    URI,
+    CAA,
+];
+
 /// Those that the apex has beside them.
-const APEX: &[u16] = &[rtype::NS, rtype::SOA, rtype::MX, rtype::DNSKEY];
+const APEX: &[u16] = &[rtype::NS, rtype::SOA, rtype::DNSKEY, CDS, CDNSKEY, CSYNC, ZONEMD];
 
 /// The data of the NSEC record of a name that lacks `missing`.
 pub(super) fn nsec(name: &Name, apex: &Name, place: Place, missing: u16) -> Vec<u8> {
-    let more: &[u16] = match place {
-        Place::Apex => APEX,
-        Place::Cut => &[rtype::NS],
-        Place::Plain => &[],
+    let more: [&[u16]; 2] = match place {
+        Place::Apex => [MORE, APEX],
+        Place::Cut => [&[rtype::NS], &[]],
+        Place::Plain => [MORE, &[]],
+        Place::Nowhere => [&[], &[]],
     };
-    let mut types: Vec<u16> = [PLAIN, more].concat();
+    let [more, own] = more;
+    let mut types: Vec<u16> = [PLAIN, more, own].concat();
     // The record itself is there, whatever was asked for (RFC 4034 §4.1.2).
     types.retain(|kind| *kind != missing || missing == rtype::NSEC);
     types.sort_unstable();

@@ -167,7 +167,12 @@ impl Dnssec {
             // It may be another zone's or none's: its NS records tell.
             return x.ask(name, rtype::NS, Carry::NONE);
         }
-        self.deny(x, name, soa, if is_apex { Place::Apex } else { Place::Plain })
+        let place = match x.answer().rcode {
+            _ if is_apex => Place::Apex,
+            rcode::NXDOMAIN => Place::Nowhere,
+            _ => Place::Plain,
+        };
+        self.deny(x, name, soa, place)
     }
 
     /// Proves that a name has no records of the type that was asked for, and signs.
@@ -180,7 +185,15 @@ impl Dnssec {
         let Some(zone) = zone.filter(|zone| self.signer.keys().signs(*zone)) else {
             return self.sign(x, Scope::ALL);
         };
-        let ttl = soa.map_or(DENIAL_TTL, |(_, ttl)| ttl);
+        let ttl = soa.as_ref().map_or(DENIAL_TTL, |(_, ttl)| *ttl);
+        if soa.is_none()
+            && let Some(apex) = self.signer.name(zone)
+        {
+            // Resolvers take no denial without one (RFC 2308 §2).
+            let numbers = [1, 7200, 1800, 86_400, DENIAL_TTL];
+            let (apex, answer) = (apex.wire(), x.answer_mut());
+            answer.soa(Section::Authority, apex, DENIAL_TTL, apex, apex, numbers);
+        }
         self.prove(x, (name, zone), place, kind, ttl);
         // What is proved is that the name is there and has no such records.
         x.answer_mut().rcode = rcode::NOERROR;

@@ -5,6 +5,7 @@ mod denial;
 mod figures;
 mod handler;
 mod outcome;
+mod secrets;
 mod setup;
 mod signer;
 

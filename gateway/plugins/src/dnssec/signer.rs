@@ -24,7 +24,7 @@ const SPARE: u64 = GOOD / 4 * 3;
 /// How often signatures that nobody will be given any more are dropped.
 const SWEEP: Duration = Duration::from_secs(8 * 3600);
 /// How often the keys' files are looked at.
-const LOOK: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_secs(10);
 /// Whether keys cannot be used.
 const BROKEN: &str = "causeway_dnssec_keys_broken";
 
@@ -204,25 +204,36 @@ impl Signer {
         Some(entry)
     }
 
-    /// Takes up keys that have changed. What is wrong is said once; meanwhile the last good ones sign.
-    pub(super) fn refresh(&self) {
-        let Some(read) = self.source.read() else { return };
+    /// Takes up keys that have changed.
+    ///
+    /// # Errors
+    /// What is wrong with them; the last good ones go on signing.
+    pub(super) fn take(&self) -> Result<(), String> {
+        let Some(read) = self.source.read() else { return Ok(()) };
         let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;
-        let fresh = read.and_then(|keys| KeySet::new(generation, keys, &self.zones));
+        let keys = read.and_then(|keys| KeySet::new(generation, keys, &self.zones))?;
+        let tags: Vec<String> = keys.keys.iter().map(|key| key.tag().to_string()).collect();
+        log::info!(target: "plugin/dnssec", "the keys are now {}", tags.join(", "));
+        self.keys.store(Arc::new(keys));
+        self.broken.set(0.0);
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+
+    /// The same; what is wrong is said.
+    pub(super) fn refresh(&self) {
+        if let Err(wrong) = self.take() {
+            self.tell(wrong);
+        }
+    }
+
+    /// Says what is wrong with the keys, unless that was said already.
+    pub(super) fn tell(&self, wrong: String) {
+        self.broken.set(1.0);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        self.broken.set(if fresh.is_ok() { 0.0 } else { 1.0 });
-        match fresh {
-            Ok(keys) => {
-                let tags: Vec<String> = keys.keys.iter().map(|key| key.tag().to_string()).collect();
-                log::info!(target: "plugin/dnssec", "the keys are now {}", tags.join(", "));
-                self.keys.store(Arc::new(keys));
-                told.clear();
-            }
-            Err(wrong) if *told != wrong => {
-                log::error!(target: "plugin/dnssec", "{wrong}; the last good keys go on signing");
-                *told = wrong;
-            }
-            Err(_) => {}
+        if *told != wrong {
+            log::error!(target: "plugin/dnssec", "{wrong}; the last good keys go on signing");
+            *told = wrong;
         }
     }
 

@@ -149,9 +149,16 @@ fn ask(bench: &Bench, line: &str) -> (String, Vec<String>) {
     (head, checked(&message, &keys))
 }
 
-/// The types that any name may have, without one.
-fn plain(missing: &str) -> String {
+/// The types that a name is said to have that is not there, without one.
+fn none(missing: &str) -> String {
     let all = "A HINFO TXT AAAA LOC SRV CERT SSHFP RRSIG NSEC TLSA HIP OPENPGPKEY SPF";
+    let all: Vec<&str> = all.split(' ').filter(|kind| *kind != missing).collect();
+    all.join(" ")
+}
+
+/// The types that a name is said to have that is there, without one.
+fn plain(missing: &str) -> String {
+    let all = "A PTR HINFO MX TXT RP AFSDB AAAA LOC SRV NAPTR KX CERT APL SSHFP IPSECKEY RRSIG NSEC DHCID TLSA SMIMEA HIP OPENPGPKEY SVCB HTTPS SPF URI CAA";
     let all: Vec<&str> = all.split(' ').filter(|kind| *kind != missing).collect();
     all.join(" ")
 }
@@ -211,15 +218,15 @@ fn what_is_not_there_is_proved() {
     for (line, want) in [
         ("www.example.org TXT +do", vec![nsec("www.example.org.", &plain("TXT"))]),
         ("www.example.org TYPE65400 +do", vec![nsec("www.example.org.", &plain(""))]),
-        ("nope.example.org A +do", vec![nsec("nope.example.org.", &plain("A"))]),
-        ("a.b.nope.example.org AAAA +do", vec![nsec("a.b.nope.example.org.", &plain("AAAA"))]),
+        ("nope.example.org A +do", vec![nsec("nope.example.org.", &none("A"))]),
+        ("a.b.nope.example.org AAAA +do", vec![nsec("a.b.nope.example.org.", &none("AAAA"))]),
         ("ent.example.org A +do", vec![nsec("ent.example.org.", &plain("A"))]),
         ("w.example.org A +do", vec![nsec("w.example.org.", &plain("A"))]),
         (
             "example.org TXT +do",
             vec![nsec(
                 "example.org.",
-                "A NS SOA HINFO MX AAAA LOC SRV CERT SSHFP RRSIG NSEC DNSKEY TLSA HIP OPENPGPKEY SPF",
+                "A NS SOA PTR HINFO MX RP AFSDB AAAA LOC SRV NAPTR KX CERT APL SSHFP IPSECKEY RRSIG NSEC DNSKEY DHCID TLSA SMIMEA HIP CDS CDNSKEY OPENPGPKEY CSYNC ZONEMD SVCB HTTPS SPF URI CAA",
             )],
         ),
         // An alias leads to the name that has nothing (RFC 2308 §2.2).
@@ -234,7 +241,7 @@ fn what_is_not_there_is_proved() {
             "dang.example.org A +do",
             vec![
                 "answer dang.example.org. CNAME+".to_owned(),
-                nsec("nowhere.example.org.", &plain("A")),
+                nsec("nowhere.example.org.", &none("A")),
             ],
         ),
         (
@@ -247,11 +254,8 @@ fn what_is_not_there_is_proved() {
         ),
         // No zone below: the proof must not say that there is one.
         ("www.example.org DS +do", vec![nsec("www.example.org.", &plain("DS"))]),
-        ("nope.example.org DS +do", vec![nsec("nope.example.org.", &plain("DS"))]),
-        (
-            "sub.example.org DS +do",
-            vec![nsec("sub.example.org.", &format!("A NS {}", &plain("A")))],
-        ),
+        ("nope.example.org DS +do", vec![nsec("nope.example.org.", &none("DS"))]),
+        ("sub.example.org DS +do", vec![nsec("sub.example.org.", &format!("A NS {}", &none("A")))]),
     ] {
         let (head, mut sets) = ask(&bench, line);
         assert_eq!(head, "NOERROR aa rd", "{line}");
@@ -279,7 +283,7 @@ fn referrals_have_ds_records_or_the_proof_that_there_are_none() {
     let place = Place::new();
     let bench = place.bench(OVER_FILE);
     let proof =
-        format!("authority sub.example.org. NSEC+ \\000.sub.example.org. A NS {}", plain("A"));
+        format!("authority sub.example.org. NSEC+ \\000.sub.example.org. A NS {}", none("A"));
     let (head, sets) = ask(&bench, "www.sub.example.org A +do");
     assert_eq!(head, "NOERROR rd");
     let referral = ["authority sub.example.org. NS", &proof, "additional ns.sub.example.org. A"];
@@ -355,7 +359,11 @@ fn zones_without_files_are_signed_too() {
         ("www.example.org A +do", "answer www.example.org. A+".to_owned()),
         ("www.example.org AAAA +do", nsec("www.example.org.", "AAAA")),
     ] {
-        let (head, sets) = ask(&bench, line);
+        let (head, mut sets) = ask(&bench, line);
+        // Resolvers want an SOA record, and nobody behind has one.
+        let soa = sets.iter().any(|set| set == "authority example.org. SOA+");
+        assert_eq!(soa, line.contains("AAAA"));
+        sets.retain(|set| !set.contains("SOA+"));
         assert_eq!((&*head, sets), ("NOERROR aa rd", vec![want]), "{line}");
     }
     let bench = over(
@@ -365,7 +373,13 @@ fn zones_without_files_are_signed_too() {
     let soa = "authority example.org. SOA+".to_owned();
     for (line, want) in [
         ("www.example.org A +do", vec!["answer www.example.org. A+".to_owned()]),
-        ("www.example.org AAAA +do", vec![soa, nsec("www.example.org.", "AAAA")]),
+        (
+            "www.example.org AAAA +do",
+            vec![
+                soa,
+                format!("authority www.example.org. NSEC+ \\000.www.example.org. {}", none("AAAA")),
+            ],
+        ),
     ] {
         let (head, sets) = ask(&bench, line);
         assert!(head.starts_with("NOERROR"), "{head}");
@@ -462,8 +476,12 @@ fn signatures_age() {
     let place = Place::new();
     let zones = crate::shared::zones::Zones::new([Name::parse("example.org").unwrap()]);
     let files = crate::shared::dnssec::KeyFiles::new([place.0.join("ksk")]);
-    let signer =
-        super::signer::Signer::new(zones, Box::new(super::setup::Files(files)), 100).unwrap();
+    let signer = super::signer::Signer::new(
+        zones,
+        Box::new(super::setup::Keys { files, secrets: None }),
+        100,
+    )
+    .unwrap();
     let keys = signer.keys();
     let form = body(b"\x01a\0", rtype::A, ORIGINAL_TTL, [&[198, 51, 100, 1][..]].into_iter());
     let wish = super::signer::Wish { zone: 0, rtype: rtype::A, labels: 1, body: form };
@@ -551,8 +569,12 @@ fn the_last_good_keys_sign() {
     let place = Place::new();
     let zones = crate::shared::zones::Zones::new([Name::parse("example.org").unwrap()]);
     let files = crate::shared::dnssec::KeyFiles::new([place.0.join("ksk")]);
-    let signer =
-        super::signer::Signer::new(zones, Box::new(super::setup::Files(files)), 100).unwrap();
+    let signer = super::signer::Signer::new(
+        zones,
+        Box::new(super::setup::Keys { files, secrets: None }),
+        100,
+    )
+    .unwrap();
     let tags = || signer.keys().of_zone(0).map(Key::tag).collect::<Vec<_>>();
     let broken = || {
         let text = engine::metrics::render();
@@ -627,4 +649,71 @@ fn a_key_that_fails_leaves_the_set_as_it_is() {
         "NOERROR aa rd | www.example.org. 30 A 198.51.100.1"
     );
     assert!(logged().is_empty());
+}
+
+/// The fact `dnssec.key.aws`.
+#[tokio::test]
+async fn keys_come_from_secrets() {
+    use crate::shared::cloud::stub::{Reply, Stub};
+    let secret = |[public, private]: [&str; 2]| {
+        let text = serde_json::json!({ "key": public, "private": private }).to_string();
+        Reply::ok(serde_json::json!({ "Name": "zone", "SecretString": text }))
+    };
+    let stub = Stub::new(move |_| secret(samples::KSK));
+    let url = stub.url();
+    let env = crate::shared::environment::Environment::new(move |name| match name {
+        "AWS_ENDPOINT_URL_SECRETS_MANAGER" => Some(url.clone()),
+        "AWS_ACCESS_KEY_ID" => Some("AKIDEXAMPLE".to_owned()),
+        "AWS_SECRET_ACCESS_KEY" => Some("s3cret".to_owned()),
+        "AWS_REGION" => Some("eu-west-1".to_owned()),
+        _ => None,
+    });
+    let fetch = crate::shared::fetch::Fetch::new(&certs::ClientTls::new(None, None).unwrap());
+    let secrets =
+        std::sync::Arc::new(super::secrets::Secrets::new(fetch, env, vec!["zone".to_owned()]));
+    let zones = crate::shared::zones::Zones::new([Name::parse("example.org").unwrap()]);
+    let files = crate::shared::dnssec::KeyFiles::new([]);
+    let keys = super::setup::Keys { files, secrets: Some(std::sync::Arc::clone(&secrets)) };
+    let signer = super::signer::Signer::new(zones, Box::new(keys), 100).unwrap();
+    let tags = || signer.keys().of_zone(0).map(Key::tag).collect::<Vec<_>>();
+    assert!(tags().is_empty() && !secrets.are_there());
+    secrets.fetch().await.unwrap();
+    signer.take().unwrap();
+    assert!(tags() == [17122] && secrets.are_there());
+    let asked = stub.asked().remove(0);
+    assert_eq!(
+        (&*asked.method, asked.header("x-amz-target")),
+        ("POST", "secretsmanager.GetSecretValue")
+    );
+    assert_eq!(asked.body, "{\"SecretId\":\"zone\"}");
+    let scope = "/eu-west-1/secretsmanager/aws4_request";
+    assert!(asked.header("authorization").contains(scope), "{asked:?}");
+    // What is wrong is told without the secret, and the last good keys stay.
+    for (reply, want) in [
+        (
+            Reply::Status(
+                400,
+                "{\"__type\":\"ResourceNotFoundException\",\"message\":\"no such secret\"}"
+                    .to_owned(),
+            ),
+            "ResourceNotFoundException: no such secret",
+        ),
+        (Reply::ok("hello"), "the reply is no JSON"),
+        (Reply::ok("{\"SecretBinary\":\"aa\"}"), "it has no text"),
+        (Reply::ok("{\"SecretString\":\"s3cret text\"}"), "is not of the form"),
+        (Reply::ok("{\"SecretString\":\"{\\\"key\\\":\\\"s3cret\\\"}\"}"), "is not of the form"),
+        (secret([samples::KSK[0], samples::ZSK[1]]), "not the one of the public key"),
+    ] {
+        stub.answer(move |_| reply.clone());
+        let wrong = match secrets.fetch().await {
+            Err(wrong) => wrong,
+            Ok(()) => signer.take().unwrap_err(),
+        };
+        assert!(wrong.starts_with("secret \"zone\": ") && wrong.contains(want), "{wrong}");
+        assert!(!wrong.contains("s3cret") && tags() == [17122]);
+    }
+    stub.answer(move |_| secret(samples::ED25519));
+    secrets.fetch().await.unwrap();
+    signer.refresh();
+    assert_eq!(tags(), [34131]);
 }
