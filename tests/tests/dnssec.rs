@@ -255,7 +255,9 @@ fn unbound_takes_answers_denials_aliases_and_delegations() {
     // Without the gateway nothing is made up.
     let unbound = Unbound::start(&gateway, "live");
     gateway.stop();
-    unbound.says(("late.w", "A"), "SERVFAIL", false);
+    let text = unbound.ask(("late.w", "A"));
+    // It may still be trying.
+    assert!(text.contains("status: SERVFAIL") || text.contains("timed out"), "{text}");
 }
 
 #[test]
