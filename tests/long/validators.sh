@@ -50,8 +50,7 @@ modules.unload('ta_sentinel')
 modules.unload('ta_signal_query')
 trust_anchors.remove('.')
 trust_anchors.add_file('$folder/anchor', true)
-policy.add(policy.suffix(policy.STUB('127.0.0.1@$port'), policy.todnames({'example.org'})))
-policy.add(policy.suffix(policy.FLAGS({'DNSSEC_WANT'}), policy.todnames({'example.org'})))
+policy.add(policy.suffix(policy.FORWARD({'127.0.0.1@$port'}), policy.todnames({'example.org'})))
 log_level('notice')
 END
 grep -v '^;' "$key.key" >anchor
