@@ -97,7 +97,7 @@ impl Plugin for Dnssec {
                     None => Step::Next,
                 }
             }
-            Outcome::Denied { name, soa } => self.denied(x, &name, soa),
+            Outcome::Denied { name, soa } => self.denied(x, &name, soa.as_ref()),
         }
     }
 
@@ -110,7 +110,7 @@ impl Plugin for Dnssec {
         match Outcome::of(x.request(), x.answer()) {
             Outcome::Denied { name, soa } => {
                 let place = if is_cut { Place::Cut } else { Place::Plain };
-                self.deny(x, &name, soa, place)
+                self.deny(x, &name, soa.as_ref(), place)
             }
             _ => Step::Next,
         }
@@ -155,7 +155,7 @@ impl Dnssec {
     }
 
     /// Proves that a name has no records of the type that was asked for; of DS records it is to be found out first what the name is.
-    fn denied(&self, x: &mut Exchange, name: &Name, soa: Option<(Name, u32)>) -> Step {
+    fn denied(&self, x: &mut Exchange, name: &Name, soa: Option<&(Name, u32)>) -> Step {
         let kind = x.request().rtype;
         let zone = self.signer.zone_of(name, kind);
         let is_apex = zone.and_then(|zone| self.signer.name(zone)) == Some(name);
@@ -176,16 +176,16 @@ impl Dnssec {
     }
 
     /// Proves that a name has no records of the type that was asked for, and signs.
-    fn deny(&self, x: &mut Exchange, name: &Name, soa: Option<(Name, u32)>, place: Place) -> Step {
+    fn deny(&self, x: &mut Exchange, name: &Name, soa: Option<&(Name, u32)>, place: Place) -> Step {
         // The zone is the one whose SOA record it is.
         let kind = x.request().rtype;
-        let told = soa.as_ref().and_then(|(owner, _)| self.signer.zones.number(owner));
+        let told = soa.and_then(|(owner, _)| self.signer.zones.number(owner));
         let fits = |zone: &usize| self.signer.name(*zone).is_some_and(|zone| name.is_below(zone));
         let zone = told.filter(fits).or_else(|| self.signer.zone_of(name, kind));
         let Some(zone) = zone.filter(|zone| self.signer.keys().signs(*zone)) else {
             return self.sign(x, Scope::ALL);
         };
-        let ttl = soa.as_ref().map_or(DENIAL_TTL, |(_, ttl)| *ttl);
+        let ttl = soa.map_or(DENIAL_TTL, |(_, ttl)| *ttl);
         if soa.is_none()
             && let Some(apex) = self.signer.name(zone)
         {

@@ -77,7 +77,7 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let zones = setup.zones_of(&directive.args);
     let mut config = Config { files: Vec::new(), secrets: Vec::new(), capacity: 10_000 };
     directive.read_block(PROPS, &mut config)?;
-    let Some(first) = config.files.first().or(config.secrets.first()) else {
+    let Some(first) = config.files.first().or_else(|| config.secrets.first()) else {
         setup.warn(directive.name.fault("there are no keys, so that nothing is signed"));
         return Ok(());
     };
