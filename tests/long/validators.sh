@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 PATH=$PATH:/usr/sbin
 target=${CARGO_TARGET_DIR:-target}
+/usr/bin/python3 -c "import pygraphviz" 2>/dev/null || { echo "pygraphviz is missing: install Debian's python3-pygraphviz"; exit 1; }
 for pair in kresd:knot-resolver dnsviz:dnsviz dig:bind9-dnsutils; do
   command -v "${pair%%:*}" >/dev/null || { echo "${pair%%:*} is missing: install Debian's ${pair#*:}"; exit 1; }
 done
@@ -41,7 +42,7 @@ example.org:$port {
     file db
 }
 END
-"$program" -conf Corefile >log 2>&1 &
+env -u CAUSEWAY_BIN "$program" -conf Corefile >log 2>&1 &
 pids+=($!)
 for _ in $(seq 100); do dig +short +tries=1 +timeout=1 @127.0.0.1 -p "$port" example.org SOA | grep -q . && break || sleep 0.1; done
 cat >kresd.conf <<END
@@ -84,7 +85,16 @@ END
 echo "DNSViz:"
 dnsviz probe -A -a . -x "example.org+:127.0.0.1:$port" -R A,AAAA,MX,TXT,SOA,DNSKEY -o probe.json example.org www.example.org alias.example.org x.w.example.org \
   >probe.log 2>&1 || { cat probe.log; wrong=1; }
-dnsviz grok -l error -t anchor -r probe.json -o grok.json 2>grok.log || { cat grok.log; wrong=1; }
+# Debian's DNSViz asks pygraphviz for a module that the one beside it does not have.
+mkdir shim
+cat >shim/sitecustomize.py <<'END'
+import sys, types
+import pygraphviz
+release = types.ModuleType("pygraphviz.release")
+release.version = pygraphviz.__version__
+pygraphviz.release = sys.modules["pygraphviz.release"] = release
+END
+PYTHONPATH=shim dnsviz grok -t anchor -r probe.json -o grok.json 2>grok.log || { cat grok.log; wrong=1; }
 python3 - <<'END' || wrong=1
 import json, sys
 found = []
@@ -100,7 +110,8 @@ def walk(value, path):
 walk(json.load(open("grok.json")), "")
 for path, error in found:
     print(" ", path, error.get("code"), error.get("description"))
-print(f"  {len(found)} errors")
-sys.exit(bool(found))
+secure = open("grok.json").read().count('"SECURE"')
+print(f"  {secure} times secure, {len(found)} errors")
+sys.exit(bool(found) or not secure)
 END
 exit $wrong
