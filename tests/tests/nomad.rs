@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
-use tests::{Folder, Gateway, Query, free_port};
+use tests::{Folder, Gateway, Query, free_port, until};
 
 /// How long a change may take to be seen.
 const SOON: Duration = Duration::from_secs(10);
@@ -345,10 +345,12 @@ fn errors_are_one_failure_each_and_one_line_of_the_log() {
         stub.be(Mood::Good);
         assert_eq!(code(&gateway, "web.default.service.nomad A"), ResponseCode::NoError);
     }
+    let count = |text: &str| gateway.output().matches(text).count();
+    let told = || count("[INFO] plugin/nomad: services are answered again") >= 7;
+    until(Duration::from_secs(10), || told().then_some(())).expect("the last end is told");
     let output = gateway.output();
-    let warnings = output.lines().filter(|line| line.contains("[WARNING] plugin/nomad: ")).count();
-    let ends = output.matches("[INFO] plugin/nomad: services are answered again").count();
-    assert_eq!((warnings, ends), (7, 7), "{output}");
+    let all = (count("[WARNING] plugin/nomad: "), count("services are answered again"));
+    assert_eq!(all, (7, 7), "{output}");
     assert!(!output.contains("s3cret-word"), "{output}");
     // What is no address is left out.
     stub.be(Mood::Body(r#"[{"Address": "a.test", "Port": 1}, {"Port": 1}, 7, {"Address": "198.51.100.7", "Port": 99999999}, {"Address": "198.51.100.8"}]"#));

@@ -239,7 +239,7 @@ fn who_asks_too_fast_over_tcp_is_slowed_down_and_loses_nothing() {
 #[test]
 fn https_max_connections_who_is_too_many_waits() {
     let corefile =
-        "https://.:@PORT@ {\n bind 127.0.0.1\n https {\n max_connections 2\n }\n whoami\n}\n";
+        "https://.:@PORT@ {\n bind 127.0.0.1\n https {\n max_connections 2\n }\n prometheus 127.0.0.1:@PORT:metrics@\n whoami\n}\n";
     let gateway = Gateway::new(corefile).start();
     let query =
         "GET /dns-query?dns=AAABAAABAAAAAAAAAWEEdGVzdAAAAQAB HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -270,6 +270,8 @@ fn https_max_connections_who_is_too_many_waits() {
     );
     // Those that say nothing count as well: there is room from when a connection is taken, before TLS.
     let silent: Vec<_> = (0..2).map(|_| TcpStream::connect(gateway.address()).unwrap()).collect();
+    let open = || gateway.metrics("metrics")["causeway_connections_open"];
+    until(LIMIT, || (open() == 2.0).then_some(())).expect("both are taken");
     let mut third = connect();
     assert!(!answered(&mut third, Duration::from_millis(700)), "it waits for a silent one");
     drop(silent);
