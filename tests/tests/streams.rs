@@ -238,8 +238,7 @@ fn who_asks_too_fast_over_tcp_is_slowed_down_and_loses_nothing() {
 
 #[test]
 fn https_max_connections_who_is_too_many_waits() {
-    let corefile =
-        "https://.:@PORT@ {\n bind 127.0.0.1\n https {\n max_connections 2\n }\n prometheus 127.0.0.1:@PORT:metrics@\n whoami\n}\n";
+    let corefile = "https://.:@PORT@ {\n bind 127.0.0.1\n https {\n max_connections 2\n }\n prometheus 127.0.0.1:@PORT:metrics@\n whoami\n}\n";
     let gateway = Gateway::new(corefile).start();
     let query =
         "GET /dns-query?dns=AAABAAABAAAAAAAAAWEEdGVzdAAAAQAB HTTP/1.1\r\nHost: a.test\r\n\r\n";
