@@ -74,6 +74,7 @@ plugins! {
     r#loop
     forward
     grpc
+    recursive
     erratic
     whoami
     on

@@ -1,0 +1,15 @@
+#![doc = include_str!("README.md")]
+
+mod handler;
+mod reply;
+mod roots;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod wildcard;
+
+use engine::Descriptor;
+
+/// The registry entry.
+pub static PLUGIN: Descriptor =
+    Descriptor { name: "recursive", readme: include_str!("README.md"), setup: setup::setup };
