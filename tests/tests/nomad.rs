@@ -431,7 +431,7 @@ fn it_is_ready_once_an_agent_has_been_reached() {
             });
         }
     });
-    let ready = tests::until(SOON, || (status(&gateway).0 == 200).then_some(()));
+    let ready = until(SOON, || (status(&gateway).0 == 200).then_some(()));
     assert!(ready.is_some());
 }
 
