@@ -1,7 +1,7 @@
 //! Asking the upstreams.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use engine::metrics::Counter;
@@ -11,10 +11,11 @@ use transports::upstream::{self, Protocol, Upstream};
 use wire::{Flags, Section, rcode};
 
 use crate::shared::relay::Own;
+use crate::shared::relay::crowd::Crowd;
 use crate::shared::relay::fault::{self, NO_REPLY, UNUSABLE, WRONG_REPLY};
-use crate::shared::relay::flight::{Flights, Joined};
+use crate::shared::relay::flight::{Asker, Flights};
 use crate::shared::relay::home;
-use crate::shared::relay::message::{self, Hop};
+use crate::shared::relay::message;
 use crate::shared::relay::policy::Policy;
 use crate::shared::relay::sift::sift;
 use crate::shared::relay::taps::Taps;
@@ -24,10 +25,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// No upstream could be asked (EDE 22, No Reachable Authority).
 const ALL_DOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(22), why: "no healthy proxies" };
-
-/// Too many queries are under way.
-const TOO_MANY: Fault =
-    Fault { rcode: rcode::REFUSED, ede: None, why: "concurrent queries exceeded maximum" };
 
 /// What is done with replies, beside giving them to the client.
 #[derive(Clone, Debug, Default)]
@@ -53,15 +50,13 @@ pub(super) struct Forward {
     /// How many tries may fail; 0 is no limit.
     pub(super) attempts: usize,
     pub(super) failfast: bool,
-    /// How many queries may be under way; 0 is no limit.
-    pub(super) max_concurrent: usize,
     pub(super) rcodes: Rcodes,
     /// Whether another directive follows in the block.
     pub(super) has_next: bool,
     /// Whether the AD bit of all upstreams is believed.
     pub(super) trust_ad: bool,
     pub(super) turn: AtomicUsize,
-    pub(super) running: AtomicUsize,
+    pub(super) crowd: Crowd,
     pub(super) flights: Flights,
     /// Which zones are our own.
     pub(super) own: Own,
@@ -69,17 +64,6 @@ pub(super) struct Forward {
     pub(super) taps: Taps,
     /// Counts queries that found no upstream up.
     pub(super) broken: Counter,
-    /// Counts queries over `max_concurrent`.
-    pub(super) rejects: Counter,
-}
-
-/// One of the queries that `max_concurrent` counts.
-struct Running<'a>(&'a AtomicUsize);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 impl Plugin for Forward {
@@ -107,44 +91,12 @@ impl Plugin for Forward {
     }
 }
 
-impl Forward {
-    /// Asks, or waits for an equal question under way.
-    async fn share(&self, x: &mut Exchange) -> Step {
-        let protocol = self.protocol(x.query.transport);
-        loop {
-            match self.flights.join(x.request(), Hop::of(x), protocol) {
-                Joined::First(seat) => {
-                    let step = self.ask(x, protocol).await;
-                    seat.land(x, step);
-                    return step;
-                }
-                Joined::Other(seat) => {
-                    if let Some(step) = seat.landed(x).await {
-                        return step;
-                    }
-                }
-                Joined::Alone => return self.ask(x, protocol).await,
-            }
-        }
-    }
-
-    /// How a client's query goes on: as it came, if nothing else is said. Encrypted upstreams have one protocol of their own:
-    /// the same questions of different clients are the same to them.
-    fn protocol(&self, transport: Transport) -> Protocol {
-        match transport.protocol() {
-            _ if self.force_tcp || self.all_secure => Protocol::Tcp,
-            _ if self.prefer_udp => Protocol::Udp,
-            "udp" => Protocol::Udp,
-            _ => Protocol::Tcp,
-        }
-    }
-
+impl Asker for Forward {
     /// Asks one upstream after the other until one answers.
     async fn ask(&self, x: &mut Exchange, protocol: Protocol) -> Step {
-        let Some(_running) = self.enter() else {
-            self.rejects.increment(1);
-            let most = self.max_concurrent;
-            return x.fail(TOO_MANY, format_args!("concurrent queries exceeded maximum {most}"));
+        let _inside = match self.crowd.enter(x) {
+            Ok(inside) => inside,
+            Err(step) => return step,
         };
         let deadline = Instant::now() + DEADLINE;
         let order = self.policy.order(self.upstreams.len(), &self.turn, x);
@@ -206,6 +158,25 @@ impl Forward {
             None => x.fail(NO_REPLY, "no upstream replied within 5s"),
         }
     }
+}
+
+impl Forward {
+    /// Asks, or waits for an equal question under way.
+    async fn share(&self, x: &mut Exchange) -> Step {
+        let protocol = self.protocol(x.query.transport);
+        self.flights.share(x, protocol, self).await
+    }
+
+    /// How a client's query goes on: as it came, if nothing else is said. Encrypted upstreams have one protocol of their own:
+    /// the same questions of different clients are the same to them.
+    fn protocol(&self, transport: Transport) -> Protocol {
+        match transport.protocol() {
+            _ if self.force_tcp || self.all_secure => Protocol::Tcp,
+            _ if self.prefer_udp => Protocol::Udp,
+            "udp" => Protocol::Udp,
+            _ => Protocol::Tcp,
+        }
+    }
 
     /// Asks one upstream, by TCP as well if a datagram was too small for a client that has room.
     async fn try_one(
@@ -260,13 +231,6 @@ impl Forward {
             return Step::Next;
         }
         Step::Done
-    }
-
-    /// Counts a query in; none if there are too many.
-    fn enter(&self) -> Option<Running<'_>> {
-        let before = self.running.fetch_add(1, Ordering::AcqRel);
-        let running = Running(&self.running);
-        (self.max_concurrent == 0 || before < self.max_concurrent).then_some(running)
     }
 }
 

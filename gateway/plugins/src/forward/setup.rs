@@ -15,6 +15,7 @@ use wire::{Name, rcode};
 use super::handler::{Forward, Rcodes, Told};
 use super::target::{self, Target};
 use crate::shared::relay;
+use crate::shared::relay::crowd::Crowd;
 use crate::shared::relay::flight::Flights;
 use crate::shared::relay::message::rcode_of;
 use crate::shared::relay::policy::Policy;
@@ -281,17 +282,15 @@ fn read(
         force_tcp: config.force_tcp,
         prefer_udp: config.prefer_udp,
         failfast: config.failfast,
-        max_concurrent: config.max_concurrent,
         rcodes: config.rcodes,
         has_next,
         trust_ad: config.trust_ad,
         turn: AtomicUsize::new(0),
-        running: AtomicUsize::new(0),
+        crowd: Crowd::new(config.max_concurrent, engine::metrics::counter(REJECTS, &[])),
         flights: Flights::new(),
         own: relay::Own::new(setup.layout()),
         taps: Taps::new(setup.roles()),
         broken: engine::metrics::counter(BROKEN, &[]),
-        rejects: engine::metrics::counter(REJECTS, &[]),
     })
 }
 

@@ -14,9 +14,9 @@ use wire::{Flags, rcode};
 use crate::shared::fall::Fall;
 use crate::shared::relay::Own;
 use crate::shared::relay::fault::{self, NO_REPLY, UNUSABLE, WRONG_REPLY};
-use crate::shared::relay::flight::{Flights, Joined};
+use crate::shared::relay::flight::{Asker, Flights};
 use crate::shared::relay::home;
-use crate::shared::relay::message::{self, Hop, Outgoing, Way};
+use crate::shared::relay::message::{self, Outgoing, Way};
 use crate::shared::relay::policy::Policy;
 use crate::shared::relay::sift::sift;
 
@@ -101,7 +101,8 @@ impl Plugin for Relay {
 
     fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
         Box::pin(async {
-            match self.share(x).await {
+            // There is one way for all clients.
+            match self.flights.share(x, Protocol::Tcp, self).await {
                 Step::Done => home::come(x, self.own.zones()),
                 step => step,
             }
@@ -113,29 +114,9 @@ impl Plugin for Relay {
     }
 }
 
-impl Relay {
-    /// Calls, or waits for an equal call under way.
-    async fn share(&self, x: &mut Exchange) -> Step {
-        loop {
-            // There is one way for all clients.
-            match self.flights.join(x.request(), Hop::of(x), Protocol::Tcp) {
-                Joined::First(seat) => {
-                    let step = self.ask(x).await;
-                    seat.land(x, step);
-                    return step;
-                }
-                Joined::Other(seat) => {
-                    if let Some(step) = seat.landed(x).await {
-                        return step;
-                    }
-                }
-                Joined::Alone => return self.ask(x).await,
-            }
-        }
-    }
-
+impl Asker for Relay {
     /// Calls each upstream once, until one answers.
-    async fn ask(&self, x: &mut Exchange) -> Step {
+    async fn ask(&self, x: &mut Exchange, _: Protocol) -> Step {
         let deadline = Instant::now() + DEADLINE;
         let order = self.policy.order(self.upstreams.len(), &self.turn, x);
         let mut wrong: Option<Wrong> = None;
@@ -165,7 +146,9 @@ impl Relay {
             None => x.fail(NO_REPLY, "no upstream replied within 5s"),
         }
     }
+}
 
+impl Relay {
     /// Calls one upstream.
     async fn call(&self, x: &mut Exchange, upstream: &Called, until: Instant) -> Result<(), Wrong> {
         let begun = Instant::now();

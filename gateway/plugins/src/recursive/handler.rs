@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,14 +14,15 @@ use hickory_resolver::proto::serialize::binary::{BinDecodable, BinDecoder};
 use hickory_resolver::recursor::{DnssecPolicy, Recursor, RecursorOptions};
 use tokio::time::{Instant, timeout};
 use transports::upstream::Protocol;
-use wire::{Flags, rcode};
+use wire::{Flags, class, rcode};
 
 use super::reply::{self, Found, Missing, Trust};
 use crate::shared::relay::Own;
+use crate::shared::relay::crowd::Crowd;
 use crate::shared::relay::fault::{self, UNUSABLE};
-use crate::shared::relay::flight::{Flights, Joined};
+use crate::shared::relay::flight::{Asker, Flights};
 use crate::shared::relay::home;
-use crate::shared::relay::message::{self, Hop};
+use crate::shared::relay::message;
 use crate::shared::relay::sift::sift;
 
 /// A signature is broken (EDE 6, DNSSEC Bogus).
@@ -36,10 +36,6 @@ const UNREACHABLE: Fault =
 /// It would take too many questions (EDE 0, Other).
 const TOO_LONG: Fault =
     Fault { rcode: rcode::SERVFAIL, ede: Some(0), why: "it would take too many questions" };
-
-/// Too many queries are under way.
-const TOO_MANY: Fault =
-    Fault { rcode: rcode::REFUSED, ede: None, why: "concurrent queries exceeded maximum" };
 
 /// The client does not want anybody to be asked (EDE 20, Not Authoritative).
 const NOT_DESIRED: Fault =
@@ -112,7 +108,6 @@ pub(super) struct Figures {
     pub(super) insecure: Counter,
     pub(super) bogus: Counter,
     pub(super) failed: Counter,
-    pub(super) rejected: Counter,
     pub(super) duration: Arc<Histogram>,
 }
 
@@ -123,22 +118,11 @@ pub(super) struct Recursive {
     pub(super) walkers: Arc<Walkers>,
     /// How long resolving may take in all.
     pub(super) patience: Duration,
-    /// How many queries may be under way; 0 is no limit.
-    pub(super) max_concurrent: usize,
-    pub(super) running: AtomicUsize,
+    pub(super) crowd: Crowd,
     pub(super) flights: Flights,
     /// Which zones are our own.
     pub(super) own: Own,
     pub(super) figures: Figures,
-}
-
-/// One of the queries that `max_concurrent` counts.
-struct Running<'a>(&'a AtomicUsize);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 impl Plugin for Recursive {
@@ -150,7 +134,7 @@ impl Plugin for Recursive {
             return Step::Fail(fault);
         }
         match x.request() {
-            request if request.class != 1 => Step::Fail(CLASS),
+            request if request.class != class::IN => Step::Fail(CLASS),
             request if !request.flags.has(Flags::RD) => Step::Fail(NOT_DESIRED),
             _ => Step::WAIT,
         }
@@ -158,7 +142,8 @@ impl Plugin for Recursive {
 
     fn work<'a>(&'a self, x: &'a mut Exchange, _: Carry) -> Work<'a> {
         Box::pin(async {
-            match self.share(x).await {
+            // There is one way for all clients.
+            match self.flights.share(x, Protocol::Udp, self).await {
                 Step::Done => home::come(x, self.own.zones()),
                 step => step,
             }
@@ -170,33 +155,12 @@ impl Plugin for Recursive {
     }
 }
 
-impl Recursive {
-    /// Resolves, or waits for an equal question under way.
-    async fn share(&self, x: &mut Exchange) -> Step {
-        loop {
-            // There is one way for all clients.
-            match self.flights.join(x.request(), Hop::of(x), Protocol::Udp) {
-                Joined::First(seat) => {
-                    let step = self.resolve(x).await;
-                    seat.land(x, step);
-                    return step;
-                }
-                Joined::Other(seat) => {
-                    if let Some(step) = seat.landed(x).await {
-                        return step;
-                    }
-                }
-                Joined::Alone => return self.resolve(x).await,
-            }
-        }
-    }
-
+impl Asker for Recursive {
     /// Resolves one question.
-    async fn resolve(&self, x: &mut Exchange) -> Step {
-        let Some(_running) = self.enter() else {
-            self.figures.rejected.increment(1);
-            let most = self.max_concurrent;
-            return x.fail(TOO_MANY, format_args!("concurrent queries exceeded maximum {most}"));
+    async fn ask(&self, x: &mut Exchange, _: Protocol) -> Step {
+        let _inside = match self.crowd.enter(x) {
+            Ok(inside) => inside,
+            Err(step) => return step,
         };
         let begun = Instant::now();
         x.begin_passage("resolve", None);
@@ -216,7 +180,9 @@ impl Recursive {
             Err(missing) => self.fail(x, &missing),
         }
     }
+}
 
+impl Recursive {
     /// Asks the recursor, which `checks` signatures or not, and goes on where it loses the way.
     async fn walk(&self, query: &Query, checks: bool) -> Result<Found, Missing> {
         let walker = self.walkers.of(checks).map_err(|why| Missing::Unreachable(why.to_owned()))?;
@@ -266,13 +232,6 @@ impl Recursive {
         };
         counter.increment(1);
         x.fail(fault, why)
-    }
-
-    /// Counts a query in; none if there are too many.
-    fn enter(&self) -> Option<Running<'_>> {
-        let before = self.running.fetch_add(1, Ordering::AcqRel);
-        let running = Running(&self.running);
-        (self.max_concurrent == 0 || before < self.max_concurrent).then_some(running)
     }
 }
 

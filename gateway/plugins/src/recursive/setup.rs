@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use config::{Diagnostic, Prop, Word, Words};
@@ -17,8 +16,9 @@ use wire::Name;
 use super::handler::{Figures, Plan, Recursive, Walkers};
 use super::roots;
 use crate::shared::host;
+use crate::shared::relay;
+use crate::shared::relay::crowd::Crowd;
 use crate::shared::relay::flight::Flights;
-use crate::shared::relay::{self};
 
 /// The counter of what came out.
 const QUERIES: &str = "causeway_recursive_queries_total";
@@ -150,12 +150,12 @@ pub(super) fn setup(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     }
     let walkers = walkers(setup, &config)?;
     let reach = Reach { from, except: config.except };
+    let crowd = Crowd::new(config.max_concurrent, counter(QUERIES, &[("outcome", "rejected")]));
     let plugin = Recursive {
         reach: reach.clone(),
         walkers,
         patience: config.patience,
-        max_concurrent: config.max_concurrent,
-        running: AtomicUsize::new(0),
+        crowd,
         flights: Flights::new(),
         own: relay::Own::new(setup.layout()),
         figures: figures(),
@@ -238,7 +238,6 @@ fn figures() -> Figures {
         insecure: of("insecure"),
         bogus: of("bogus"),
         failed: of("failed"),
-        rejected: of("rejected"),
         duration: histogram(DURATION, &[], &TIME_BUCKETS),
     }
 }

@@ -1,7 +1,7 @@
 //! Equal questions under way: the first one asks, the others wait for its answer (VU#457875, RFC 5452 §5).
 
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -59,6 +59,12 @@ enum Outcome {
     Lost,
 }
 
+/// Asks others what clients ask.
+pub(crate) trait Asker: Sync {
+    /// Asks, and writes the answer. `protocol` is the one that the question is shared over.
+    fn ask(&self, x: &mut Exchange, protocol: Protocol) -> impl Future<Output = Step> + Send;
+}
+
 /// What joining gives.
 #[derive(Debug)]
 pub(crate) enum Joined<'a> {
@@ -101,6 +107,30 @@ impl Flights {
         (edns.present, edns.size, edns.flags).hash(&mut hasher);
         options(request, hop).for_each(|option| option.hash(&mut hasher));
         hasher.finish()
+    }
+
+    /// Has `asker` ask, or waits for an equal question under way over `protocol`.
+    pub(crate) async fn share(
+        &self,
+        x: &mut Exchange,
+        protocol: Protocol,
+        asker: &impl Asker,
+    ) -> Step {
+        loop {
+            match self.join(x.request(), Hop::of(x), protocol) {
+                Joined::First(seat) => {
+                    let step = asker.ask(x, protocol).await;
+                    seat.land(x, step);
+                    return step;
+                }
+                Joined::Other(seat) => {
+                    if let Some(step) = seat.landed(x).await {
+                        return step;
+                    }
+                }
+                Joined::Alone => return asker.ask(x, protocol).await,
+            }
+        }
     }
 
     /// Takes part in the question `request`, without the options in `hop`.

@@ -1,5 +1,6 @@
 //! What plugins share that pass questions on to other servers.
 
+pub(crate) mod crowd;
 pub(crate) mod fault;
 pub(crate) mod flight;
 pub(crate) mod home;
