@@ -89,6 +89,21 @@ pub(crate) struct PodRecord {
     pub(crate) seen: u8,
 }
 
+/// An export.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ExportRecord {
+    /// When it was made, in Unix seconds; 0 if unknown.
+    pub(crate) created: u64,
+    /// Its name.
+    pub(crate) blob: Blob,
+    /// Number of its namespace.
+    pub(crate) space: u32,
+    /// Whether it is there, and what a controller says of it.
+    pub(crate) flags: u8,
+    /// The list that named it last.
+    pub(crate) seen: u8,
+}
+
 /// A namespace.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Space {
@@ -171,6 +186,10 @@ pub(crate) struct Content {
     pub(crate) pods: Slab<PodRecord>,
     /// Numbers of pods by namespace and name.
     pub(crate) pod_index: HashTable<u32>,
+    /// Exports.
+    pub(crate) exports: Slab<ExportRecord>,
+    /// Numbers of exports by namespace and name.
+    pub(crate) export_index: HashTable<u32>,
     /// Services by cluster IP.
     pub(crate) by_ip: Reverse,
     /// Services by external address.
@@ -180,7 +199,7 @@ pub(crate) struct Content {
     /// Pods by address.
     pub(crate) by_pod: Reverse,
     /// Objects of each kind.
-    pub(crate) counts: [usize; 6],
+    pub(crate) counts: [usize; Kind::COUNT],
     /// Namespaces to expose; all if empty.
     pub(crate) exposed: Vec<String>,
     /// The seed of all hashes.
@@ -202,11 +221,13 @@ impl Content {
             bundle_index: HashTable::new(),
             pods: Slab::new(),
             pod_index: HashTable::new(),
+            exports: Slab::new(),
+            export_index: HashTable::new(),
             by_ip: HashTable::new(),
             by_external: HashTable::new(),
             by_endpoint: HashTable::new(),
             by_pod: HashTable::new(),
-            counts: [0; 6],
+            counts: [0; Kind::COUNT],
             exposed,
             seed: foldhash::fast::RandomState::default(),
         }
@@ -299,6 +320,9 @@ impl Content {
                 }
             }
             Kind::Pods => (0..self.pods.end()).for_each(|number| self.pods.at(number).seen = 0),
+            Kind::Exports => {
+                (0..self.exports.end()).for_each(|number| self.exports.at(number).seen = 0);
+            }
         }
     }
 
@@ -310,6 +334,7 @@ impl Content {
             Kind::Imports => self.imports.records.end(),
             Kind::Slices | Kind::ImportSlices => self.bundles.end(),
             Kind::Pods => self.pods.end(),
+            Kind::Exports => self.exports.end(),
         }
     }
 
@@ -334,6 +359,7 @@ impl Content {
                 }
             }
             Kind::Pods if self.pods.get(number).seen != seen => self.remove_pod(number),
+            Kind::Exports if self.exports.get(number).seen != seen => self.remove_export(number),
             _ => Change::NONE,
         }
     }

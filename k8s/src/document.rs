@@ -29,6 +29,9 @@ pub(crate) struct Metadata {
     /// Resource version.
     #[serde(default)]
     pub(crate) resource_version: Option<String>,
+    /// When it was made.
+    #[serde(default)]
+    pub(crate) creation_timestamp: Option<String>,
     /// When it was asked to be deleted.
     #[serde(default)]
     pub(crate) deletion_timestamp: Option<String>,
@@ -40,7 +43,7 @@ pub(crate) struct Metadata {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// A document of nothing but `metadata`: Namespace, ServiceExport.
+/// A document of nothing but `metadata`: Namespace.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Plain {
     /// Metadata.
@@ -321,7 +324,7 @@ pub(crate) struct PodStatus {
     pub(crate) pod_ips: Vec<PodIp>,
     /// Conditions.
     #[serde(default, deserialize_with = "or_default")]
-    pub(crate) conditions: Vec<PodCondition>,
+    pub(crate) conditions: Vec<Condition>,
 }
 
 /// An address of a Pod.
@@ -331,9 +334,9 @@ pub(crate) struct PodIp {
     pub(crate) ip: IpAddr,
 }
 
-/// A condition of a Pod.
+/// A condition of a Pod or a ServiceExport.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct PodCondition {
+pub(crate) struct Condition {
     /// Which.
     #[serde(default, rename = "type")]
     pub(crate) kind: String,
@@ -364,6 +367,24 @@ pub(crate) struct ImportSpec {
     /// Ports.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) ports: Vec<ServicePort>,
+}
+
+/// A ServiceExport, v1alpha1 or v1beta1.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Export {
+    /// Metadata.
+    pub(crate) metadata: Metadata,
+    /// What a controller says of it.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) status: ExportStatus,
+}
+
+/// A ServiceExport's `status`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct ExportStatus {
+    /// Conditions.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) conditions: Vec<Condition>,
 }
 
 /// A ClusterProperty of the about API, which tells the cluster's own name.

@@ -14,6 +14,7 @@ mod content;
 mod document;
 mod end;
 mod exec;
+mod exports;
 mod gzip;
 mod intern;
 mod limit;
@@ -38,12 +39,14 @@ pub use config::{Config, Source, Tls, agent};
 pub use limit::Limits;
 pub use manifests::{from_yaml, store_from_yaml};
 pub use object::{
-    Endpoint, Event, Import, ImportKind, Key, Kind, Meta, Object, Place, Pod, Port, Protocol,
-    Service, ServiceKind, Slice,
+    Endpoint, Event, Export, Import, ImportKind, Key, Kind, Meta, Object, Place, Pod, Port,
+    Protocol, Service, ServiceKind, Slice,
 };
 pub use pack::{Address, Ips, PortRef, Ports};
 pub use probe::{Probe, Quiet, State};
-pub use reader::{Balancer, EndpointRef, EndpointsIter, ImportRef, PodRef, Reader, ServiceRef};
+pub use reader::{
+    Balancer, EndpointRef, EndpointsIter, ExportRef, ImportRef, PodRef, Reader, ServiceRef,
+};
 pub use selector::{Selector, SelectorError};
 pub use set::WatchSet;
 pub use store::{Freshness, Keep, Store, Writer};

@@ -11,7 +11,6 @@ use crate::{
     object::Event,
     probe::Quiet,
     resolve::{self, Filter},
-    selector::Selector,
     store::{Keep, Store, Writer},
     yaml::{self, Document, Problem},
 };
@@ -43,7 +42,12 @@ pub fn from_yaml(text: &str) -> Result<Vec<Event<'static>>, Vec<Problem>> {
 ///
 /// As [`from_yaml`].
 pub fn store_from_yaml(text: &str, keep: Keep) -> Result<(Writer, Store), Vec<Problem>> {
-    let events = from_yaml(text)?;
+    let (documents, problems) = yaml::parse(text);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let events =
+        resolve::events(&documents, &Filter { exports: keep.exports, ..Filter::default() });
     let (mut writer, store) = Writer::new(keep, Arc::new(Quiet));
     events.iter().for_each(|event| writer.apply(event));
     Ok((writer, store))
@@ -93,12 +97,8 @@ pub(crate) struct Look {
 
 impl Folder {
     /// Makes a folder that nothing has been read of.
-    pub(crate) const fn new(
-        path: PathBuf,
-        namespaces: Option<Selector>,
-        objects: Option<Selector>,
-    ) -> Self {
-        Self { path, filter: Filter { namespaces, objects }, files: BTreeMap::new(), read: false }
+    pub(crate) const fn new(path: PathBuf, filter: Filter) -> Self {
+        Self { path, filter, files: BTreeMap::new(), read: false }
     }
 
     /// Reads what has changed. Does blocking I/O.

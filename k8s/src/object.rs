@@ -20,17 +20,23 @@ pub enum Kind {
     Imports,
     /// `discovery.k8s.io/v1` EndpointSlice of imported services.
     ImportSlices,
+    /// `multicluster.x-k8s.io` ServiceExport.
+    Exports,
 }
 
 impl Kind {
+    /// How many kinds there are.
+    pub const COUNT: usize = 7;
+
     /// Every kind, in the order of [`Kind::index`].
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Namespaces,
         Self::Services,
         Self::Slices,
         Self::Pods,
         Self::Imports,
         Self::ImportSlices,
+        Self::Exports,
     ];
 
     /// Gives the kind's place in [`Kind::ALL`].
@@ -46,7 +52,14 @@ impl Kind {
             Self::Slices | Self::ImportSlices => "endpointslices",
             Self::Pods => "pods",
             Self::Imports => "serviceimports",
+            Self::Exports => "serviceexports",
         }
+    }
+
+    /// Says whether the kind is one of the MCS API: a custom resource, whose definition may be absent and which comes as
+    /// JSON alone.
+    pub const fn is_custom(self) -> bool {
+        matches!(self, Self::Imports | Self::Exports)
     }
 
     /// Gives the resource's API group; the core group is empty.
@@ -54,7 +67,7 @@ impl Kind {
         match self {
             Self::Namespaces | Self::Services | Self::Pods => "",
             Self::Slices | Self::ImportSlices => "discovery.k8s.io",
-            Self::Imports => "multicluster.x-k8s.io",
+            Self::Imports | Self::Exports => "multicluster.x-k8s.io",
         }
     }
 
@@ -67,6 +80,7 @@ impl Kind {
             Self::Pods => "pods",
             Self::Imports => "serviceimports",
             Self::ImportSlices => "imported_endpointslices",
+            Self::Exports => "serviceexports",
         }
     }
 }
@@ -248,6 +262,19 @@ pub struct Import<'a> {
     pub ports: Vec<Port<'a>>,
 }
 
+/// A ServiceExport: the service of its name is to be had in the whole cluster set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Export<'a> {
+    /// Name and version.
+    pub meta: Meta<'a>,
+    /// When it was made, in Unix seconds; 0 if unknown. The oldest export wins a conflict (KEP-1645).
+    pub created: u64,
+    /// Whether the condition `Valid` is `False`: a controller does not export the service.
+    pub invalid: bool,
+    /// Whether the condition `Conflict` is `True`: a controller found that exports of the service differ.
+    pub conflict: bool,
+}
+
 /// An object that the store keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object<'a> {
@@ -263,6 +290,8 @@ pub enum Object<'a> {
     Import(Import<'a>),
     /// A Pod.
     Pod(Pod<'a>),
+    /// A ServiceExport.
+    Export(Export<'a>),
 }
 
 impl Object<'_> {
@@ -275,6 +304,7 @@ impl Object<'_> {
             Self::ImportSlice(_) => Kind::ImportSlices,
             Self::Import(_) => Kind::Imports,
             Self::Pod(_) => Kind::Pods,
+            Self::Export(_) => Kind::Exports,
         }
     }
 
@@ -286,6 +316,7 @@ impl Object<'_> {
             Self::Slice(slice) | Self::ImportSlice(slice) => &slice.meta,
             Self::Import(import) => &import.meta,
             Self::Pod(pod) => &pod.meta,
+            Self::Export(export) => &export.meta,
         }
     }
 }

@@ -268,7 +268,7 @@ pub(crate) fn object<'a>(
         }
         Kind::Pods => pod(message, keep),
         // Custom resources have no protobuf.
-        Kind::Imports => Err(Malformed),
+        Kind::Imports | Kind::Exports => Err(Malformed),
     }
 }
 

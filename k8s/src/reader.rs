@@ -4,9 +4,10 @@ use std::{fmt, net::IpAddr, sync::RwLockReadGuard};
 
 use crate::{
     content::{
-        Bundle, Content, IMPORTED, MORE, PodRecord, Record, Reverse, SELECTOR, THERE, kind_of,
-        short_hash, spread,
+        Bundle, Content, ExportRecord, IMPORTED, MORE, PodRecord, Record, Reverse, SELECTOR, THERE,
+        kind_of, short_hash, spread,
     },
+    exports::{CONFLICT, INVALID},
     object::{ImportKind, ServiceKind},
     pack::{Address, Cursor, Endpoints, Ips, Packed, Ports},
 };
@@ -124,14 +125,32 @@ impl Reader<'_> {
         all
     }
 
+    /// Finds an export by the name of its service, `\x03web\x04shop`.
+    pub fn export(&self, key: &[u8]) -> Option<ExportRef<'_>> {
+        let (space, name) = self.place(key)?;
+        ExportRef::new(&self.content, self.content.find_export(space, name)?)
+    }
+
+    /// Gives all exports, in no order.
+    pub fn exports(&self) -> impl Iterator<Item = ExportRef<'_>> {
+        let content = &*self.content;
+        (0..content.exports.end()).filter_map(|number| ExportRef::new(content, number))
+    }
+
     /// Finds a record by its name in wire form.
     fn find(&self, imported: bool, key: &[u8]) -> Option<u32> {
+        let (space, name) = self.place(key)?;
+        self.content.find(imported, space, name)
+    }
+
+    /// Takes a name in wire form apart: the number of the namespace, and the name in it.
+    fn place<'k>(&self, key: &'k [u8]) -> Option<(u32, &'k [u8])> {
         let (name, rest) = label(key)?;
         let (namespace, rest) = label(rest)?;
         if !rest.is_empty() {
             return None;
         }
-        self.content.find(imported, self.content.spaces.find(namespace)?, name)
+        Some((self.content.spaces.find(namespace)?, name))
     }
 }
 
@@ -344,6 +363,61 @@ impl<'a> ImportRef<'a> {
 }
 
 impl fmt::Debug for ImportRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace().escape_ascii(), self.name().escape_ascii())
+    }
+}
+
+/// An export.
+#[derive(Clone, Copy)]
+pub struct ExportRef<'a> {
+    /// The tables.
+    content: &'a Content,
+    /// Its record.
+    record: &'a ExportRecord,
+}
+
+impl<'a> ExportRef<'a> {
+    /// Makes an export of a record that is there and shown.
+    fn new(content: &'a Content, number: u32) -> Option<Self> {
+        let record = content.exports.get(number);
+        (record.flags & THERE != 0 && content.shows(record.space))
+            .then_some(Self { content, record })
+    }
+
+    /// Gives the label of its service's name without its length.
+    pub fn name(&self) -> &'a [u8] {
+        Cursor(self.content.arena.get(self.record.blob)).text()
+    }
+
+    /// Gives the namespace's label without its length.
+    pub fn namespace(&self) -> &'a [u8] {
+        self.content.spaces.get(self.record.space)
+    }
+
+    /// Gives when it was made, in Unix seconds; 0 if unknown.
+    pub const fn created(&self) -> u64 {
+        self.record.created
+    }
+
+    /// Says whether a controller has found it to be invalid: the service is not exported then.
+    pub const fn invalid(&self) -> bool {
+        self.record.flags & INVALID != 0
+    }
+
+    /// Says whether a controller has found that exports of the service differ.
+    pub const fn conflict(&self) -> bool {
+        self.record.flags & CONFLICT != 0
+    }
+
+    /// Finds the service that it exports, if there is one.
+    pub fn service(&self) -> Option<ServiceRef<'a>> {
+        let number = self.content.find(false, self.record.space, self.name())?;
+        ServiceRef::new(self.content, number)
+    }
+}
+
+impl fmt::Debug for ExportRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace().escape_ascii(), self.name().escape_ascii())
     }

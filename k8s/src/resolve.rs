@@ -10,8 +10,8 @@ use std::{
 use crate::{
     document::{self, ClusterIp, Metadata, TargetPort},
     object::{
-        Endpoint, Event, Import, ImportKind, Kind, Meta, Object, Place, Pod, Port, Protocol,
-        Service, ServiceKind, Slice,
+        Endpoint, Event, Export, Import, ImportKind, Kind, Meta, Object, Place, Pod, Port,
+        Protocol, Service, ServiceKind, Slice,
     },
     selector::Selector,
     yaml::Document,
@@ -39,11 +39,13 @@ pub(crate) struct Filter {
     pub(crate) namespaces: Option<Selector>,
     /// What labels of services, slices, imports and pods must fulfil.
     pub(crate) objects: Option<Selector>,
+    /// Whether exports are read as such, so that no imports are made of them.
+    pub(crate) exports: bool,
 }
 
 /// Gives the events that make a store hold what the documents say, and nothing else.
 pub(crate) fn events(documents: &[Document], filter: &Filter) -> Vec<Event<'static>> {
-    let mut objects: [Vec<Object<'static>>; 6] = Default::default();
+    let mut objects: [Vec<Object<'static>>; Kind::COUNT] = Default::default();
     let mut put = |object: Object<'static>| objects[object.kind().index()].push(object);
     namespaces(documents, filter).into_iter().for_each(&mut put);
 
@@ -80,6 +82,7 @@ pub(crate) fn events(documents: &[Document], filter: &Filter) -> Vec<Event<'stat
                     put(Object::Import(import(doc)));
                 }
             }
+            Document::Export(doc) => put(Object::Export(export(doc))),
             _ => {}
         }
     }
@@ -98,7 +101,9 @@ pub(crate) fn events(documents: &[Document], filter: &Filter) -> Vec<Event<'stat
     }
     let made = addresses(&services);
     let made: Vec<_> = services.iter().map(|doc| service(doc, &made)).collect();
-    exports(documents, &made, &slices, &imported).into_iter().for_each(&mut put);
+    if !filter.exports {
+        exports(documents, &made, &slices, &imported).into_iter().for_each(&mut put);
+    }
     for (doc, service) in services.iter().zip(made) {
         if passes(&doc.metadata) {
             put(Object::Service(service));
@@ -364,6 +369,25 @@ pub(crate) fn import(doc: &document::Import) -> Import<'static> {
         },
         ips: doc.spec.ips.clone(),
         ports: ports(&doc.spec.ports),
+    }
+}
+
+/// Gives an export.
+pub(crate) fn export(doc: &document::Export) -> Export<'static> {
+    let created = doc.metadata.creation_timestamp.as_deref().unwrap_or_default();
+    let says = |kind: &str, status: &str| {
+        let conditions = &doc.status.conditions;
+        conditions.iter().any(|condition| condition.kind == kind && condition.status == status)
+    };
+    Export {
+        meta: meta(&doc.metadata),
+        created: created
+            .parse::<k8s_openapi::jiff::Timestamp>()
+            .ok()
+            .and_then(|time| u64::try_from(time.as_second()).ok())
+            .unwrap_or_default(),
+        invalid: says("Valid", "False"),
+        conflict: says("Conflict", "True"),
     }
 }
 

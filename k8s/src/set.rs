@@ -18,7 +18,7 @@ use crate::{
     manifests::Folder,
     object::Kind,
     probe::{Probe, State},
-    resolve::IMPORT_NAME,
+    resolve::{Filter, IMPORT_NAME},
     store::{Store, Writer},
     watch::{Common, Follower, Timing},
 };
@@ -60,8 +60,12 @@ impl WatchSet {
         let (writer, store) = Writer::new(config.keep.clone(), Arc::clone(&probe));
         let (sender, progress) = watch::channel(());
         let tasks = if let Source::Manifests(path) = &config.source {
-            let folder =
-                Folder::new(path.clone(), config.namespace_labels.clone(), config.labels.clone());
+            let filter = Filter {
+                namespaces: config.namespace_labels.clone(),
+                objects: config.labels.clone(),
+                exports: config.keep.exports,
+            };
+            let folder = Folder::new(path.clone(), filter);
             vec![runtime.spawn(read(folder, writer, probe, sender)).abort_handle()]
         } else {
             let common = Arc::new(Common {

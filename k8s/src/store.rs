@@ -9,8 +9,14 @@ use std::{
 };
 
 use crate::{
-    content::{Change, Content, IMPORTED, MORE, PREFIXED, Packed, SELECTOR, THERE, kind_flags},
-    object::{Event, Import, ImportKind, Key, Kind, Object, Pod, Service, ServiceKind, Slice},
+    content::{
+        Change, Content, ExportRecord, IMPORTED, MORE, PREFIXED, Packed, SELECTOR, THERE,
+        kind_flags,
+    },
+    exports::{CONFLICT, INVALID},
+    object::{
+        Event, Export, Import, ImportKind, Key, Kind, Object, Pod, Service, ServiceKind, Slice,
+    },
     pack,
     probe::{Probe, State},
     reader::Reader,
@@ -36,6 +42,8 @@ pub struct Keep {
     pub pod_labels: bool,
     /// The topology zones of endpoints.
     pub zones: bool,
+    /// ServiceExports.
+    pub exports: bool,
 }
 
 impl Keep {
@@ -47,6 +55,7 @@ impl Keep {
             Kind::Pods => self.pods,
             Kind::Imports => self.multicluster,
             Kind::ImportSlices => self.multicluster && self.endpoints,
+            Kind::Exports => self.exports,
         }
     }
 }
@@ -91,7 +100,7 @@ pub(crate) struct Shared {
     /// Changes so far.
     version: AtomicU64,
     /// The kinds, by [`Kind::index`].
-    kinds: [Status; 6],
+    kinds: [Status; Kind::COUNT],
     /// What is held.
     keep: Keep,
 }
@@ -184,7 +193,7 @@ pub struct Writer {
     /// Is told of latencies and counts.
     probe: Arc<dyn Probe>,
     /// The number of the list under way, by kind; objects carry it.
-    lists: [u8; 6],
+    lists: [u8; Kind::COUNT],
     /// Packed bytes of the object at hand.
     blob: Vec<u8>,
     /// Packed ports of it.
@@ -208,7 +217,7 @@ impl Writer {
         let writer = Self {
             store: store.clone(),
             probe,
-            lists: [0; 6],
+            lists: [0; Kind::COUNT],
             blob: Vec::new(),
             ports: Vec::new(),
             blank: Vec::new(),
@@ -253,6 +262,7 @@ impl Writer {
             Event::Apply(Object::Slice(slice)) => self.slice(slice, false),
             Event::Apply(Object::ImportSlice(slice)) => self.slice(slice, true),
             Event::Apply(Object::Pod(pod)) => self.pod(pod),
+            Event::Apply(Object::Export(export)) => self.export(export),
             Event::Delete(key) => self.delete(key),
         };
         let kind = match event {
@@ -418,6 +428,25 @@ impl Writer {
         self.lock().set_pod(key, &self.blob, pod.terminating, seen)
     }
 
+    /// Sets an export.
+    fn export(&mut self, export: &Export<'_>) -> Change {
+        if !self.wants(&export.meta.namespace) {
+            return Change::NONE;
+        }
+        self.blob.clear();
+        pack::put_text(&mut self.blob, export.meta.name.as_bytes());
+        let key = (export.meta.namespace.as_bytes(), export.meta.name.as_bytes());
+        let new = ExportRecord {
+            created: export.created,
+            flags: THERE
+                | if export.invalid { INVALID } else { 0 }
+                | if export.conflict { CONFLICT } else { 0 },
+            seen: self.lists[Kind::Exports.index()],
+            ..ExportRecord::default()
+        };
+        self.lock().set_export(key, &self.blob, new)
+    }
+
     /// Removes an object by its name.
     fn delete(&self, key: &Key<'_>) -> Change {
         let mut content = self.lock();
@@ -440,6 +469,9 @@ impl Writer {
             Kind::Pods => content
                 .find_pod(space, name)
                 .map_or(Change::NONE, |number| content.remove_pod(number)),
+            Kind::Exports => content
+                .find_export(space, name)
+                .map_or(Change::NONE, |number| content.remove_export(number)),
         }
     }
 

@@ -158,6 +158,8 @@ enum JsonKind {
     Pod(Box<document::Pod>),
     /// A ServiceImport.
     Import(document::Import),
+    /// A ServiceExport.
+    Export(document::Export),
 }
 
 /// Reads the object of an event.
@@ -172,6 +174,7 @@ fn read_event(kind: Kind, line: &[u8]) -> Result<JsonKind, serde_json::Error> {
         Kind::Slices | Kind::ImportSlices => JsonKind::Slice(object(line)?),
         Kind::Pods => JsonKind::Pod(object(line)?),
         Kind::Imports => JsonKind::Import(object(line)?),
+        Kind::Exports => JsonKind::Export(object(line)?),
     })
 }
 
@@ -183,6 +186,7 @@ fn read_item(kind: Kind, item: serde_json::Value) -> Result<JsonKind, serde_json
         Kind::Slices | Kind::ImportSlices => JsonKind::Slice(serde_json::from_value(item)?),
         Kind::Pods => JsonKind::Pod(serde_json::from_value(item)?),
         Kind::Imports => JsonKind::Import(serde_json::from_value(item)?),
+        Kind::Exports => JsonKind::Export(serde_json::from_value(item)?),
     })
 }
 
@@ -200,6 +204,7 @@ fn json_object(
         JsonKind::Slice(doc) => Object::Slice(resolve::slice(&doc, resolve::SERVICE_NAME)),
         JsonKind::Pod(doc) => Object::Pod(resolve::pod(&doc)),
         JsonKind::Import(doc) => Object::Import(resolve::import(&doc)),
+        JsonKind::Export(doc) => Object::Export(resolve::export(&doc)),
     })
 }
 

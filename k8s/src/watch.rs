@@ -26,9 +26,9 @@ use crate::{
     stream::{self, Note},
 };
 
-/// The group whose versions tell which ServiceImport is served.
+/// The group whose versions tell which ServiceImport and ServiceExport are served.
 const MULTICLUSTER: &str = "/apis/multicluster.x-k8s.io";
-/// The versions of ServiceImport that are understood, the best first.
+/// The versions of both that are understood, the best first.
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
 /// How much before its time a watch may end for no reason.
@@ -132,7 +132,7 @@ pub(crate) struct Follower {
     pub(crate) newest: bool,
     /// Whether lists come as a watch's initial events, as far as this kind is concerned.
     pub(crate) initial: bool,
-    /// The version of ServiceImport that is served.
+    /// The version of a custom resource that is served.
     pub(crate) served: Option<&'static str>,
     /// Failures since the last progress.
     pub(crate) failures: u32,
@@ -204,7 +204,7 @@ impl Follower {
             Kind::Slices | Kind::ImportSlices => {
                 format!("/apis/discovery.k8s.io/v1/{}", self.kind.resource())
             }
-            Kind::Imports => {
+            Kind::Imports | Kind::Exports => {
                 let served = match self.served {
                     Some(served) => served,
                     None => self.discover().await?,
@@ -215,7 +215,7 @@ impl Follower {
         })
     }
 
-    /// Finds out which version of ServiceImport is served.
+    /// Finds out which version of the custom resource is served.
     async fn discover(&self) -> Result<&'static str, End> {
         for version in VERSIONS {
             let reply =
@@ -239,7 +239,7 @@ impl Follower {
 
     /// Asks for a path and sorts out what is no success.
     async fn get(&self, path: &str, wait: Duration) -> Result<Reply, End> {
-        let reply = self.common.connection.get(path, self.kind == Kind::Imports, wait).await?;
+        let reply = self.common.connection.get(path, self.kind.is_custom(), wait).await?;
         if reply.status.is_success() {
             return Ok(reply);
         }
@@ -257,7 +257,7 @@ impl Follower {
             StatusCode::FORBIDDEN => {
                 End::Forbidden(self.forbidden(if watch { "watch" } else { "list" }, &problem))
             }
-            StatusCode::NOT_FOUND if self.kind == Kind::Imports => End::Absent,
+            StatusCode::NOT_FOUND if self.kind.is_custom() => End::Absent,
             _ => refused(&problem, after, watch),
         })
     }

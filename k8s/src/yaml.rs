@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use serde::de::DeserializeOwned;
 
-use crate::document::{Head, Import, List, Metadata, Plain, Pod, Property, Service, Slice};
+use crate::document::{Export, Head, Import, List, Metadata, Plain, Pod, Property, Service, Slice};
 
 /// An error in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) enum Document {
     /// A ServiceImport.
     Import(Import),
     /// A ServiceExport.
-    Export(Plain),
+    Export(Export),
     /// A ClusterProperty.
     Property(Property),
 }
@@ -52,11 +52,12 @@ impl Document {
     /// Gives the metadata.
     const fn metadata(&self) -> &Metadata {
         match self {
-            Self::Namespace(plain) | Self::Export(plain) => &plain.metadata,
+            Self::Namespace(plain) => &plain.metadata,
             Self::Service(service) => &service.metadata,
             Self::Slice(slice) => &slice.metadata,
             Self::Pod(pod) => &pod.metadata,
             Self::Import(import) => &import.metadata,
+            Self::Export(export) => &export.metadata,
             Self::Property(property) => &property.metadata,
         }
     }

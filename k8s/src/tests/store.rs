@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    Address, Endpoint, Event, Import, ImportKind, Keep, Key, Kind, Meta, Object, Place, Pod, Port,
-    Protocol, Quiet, Service, ServiceKind, Slice, Store, Writer,
+    Address, Endpoint, Event, Export, Import, ImportKind, Keep, Key, Kind, Meta, Object, Place,
+    Pod, Port, Protocol, Quiet, Service, ServiceKind, Slice, Store, Writer,
 };
 
 /// Keeps everything.
@@ -22,6 +22,7 @@ fn all() -> Keep {
         pod_names: true,
         pod_labels: true,
         zones: true,
+        exports: true,
     }
 }
 
@@ -139,6 +140,12 @@ impl Dice {
                     .list(2, |dice| ("app".into(), ["web", "db"][dice.throw(2) as usize].into())),
                 terminating: self.throw(5) == 0,
             }),
+            Kind::Exports => Object::Export(Export {
+                meta,
+                created: self.throw(3),
+                invalid: self.throw(3) == 0,
+                conflict: self.throw(3) == 0,
+            }),
         }
     }
 }
@@ -237,6 +244,28 @@ fn dump(store: &Store) -> String {
         writeln!(out, "import {import:?} {:?} {ips:?} {ports:?} {endpoints:?}", import.kind())
             .unwrap();
     }
+    let mut exports: Vec<_> = reader
+        .exports()
+        .map(|export| {
+            let key = [
+                &[export.name().len() as u8],
+                export.name(),
+                &[export.namespace().len() as u8],
+                export.namespace(),
+            ]
+            .concat();
+            assert_eq!(reader.export(&key).unwrap().created(), export.created());
+            format!(
+                "export {export:?} {} {} {} {:?}",
+                export.created(),
+                export.invalid(),
+                export.conflict(),
+                export.service()
+            )
+        })
+        .collect();
+    exports.sort();
+    writeln!(out, "{exports:?}").unwrap();
     let v4 = (0..12).map(|last| IpAddr::from([198, 51, 100, last]));
     let v6 = (0..12).map(|last| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]));
     for ip in v4.chain(v6) {
@@ -267,9 +296,9 @@ fn any_order_of_events_gives_what_a_fresh_list_gives() {
         let mut dice = Dice(seed);
         let (mut writer, store) = Writer::new(all(), Arc::new(Quiet));
         let mut model = Model::default();
-        let mut listing = [false; 6];
+        let mut listing = [false; Kind::COUNT];
         for _ in 0..dice.throw(400) {
-            let kind = Kind::ALL[dice.throw(6) as usize];
+            let kind = Kind::ALL[dice.throw(Kind::COUNT as u64) as usize];
             let event = match dice.throw(12) {
                 0 => {
                     listing[kind.index()] = true;
@@ -301,12 +330,13 @@ fn any_order_of_events_gives_what_a_fresh_list_gives() {
             }));
         }
         let content = store.shared.content.read().unwrap();
-        assert_eq!(content.counts, [0; 6], "seed {seed}");
+        assert_eq!(content.counts, [0; Kind::COUNT], "seed {seed}");
         assert!(
             content.services.index.is_empty() && content.imports.index.is_empty(),
             "seed {seed}"
         );
         assert!(content.bundle_index.is_empty() && content.pod_index.is_empty(), "seed {seed}");
+        assert!(content.export_index.is_empty(), "seed {seed}");
         assert!(content.by_ip.is_empty() && content.by_external.is_empty(), "seed {seed}");
         assert!(content.by_endpoint.is_empty() && content.by_pod.is_empty(), "seed {seed}");
         for name in [&b"shop"[..], b"edge", b"lab"] {

@@ -560,6 +560,47 @@ async fn imports_are_taken_up_when_they_are_defined_and_dropped_when_not() {
 }
 
 #[tokio::test]
+async fn exports_are_followed_in_the_version_that_is_served() {
+    let there = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&there);
+    let api = Api::start(move |asked, _| {
+        let kinds = json!({ "resources": [{ "name": "serviceexports" }] }).to_string();
+        match (&*asked.path, now.load(SeqCst)) {
+            ("/apis/multicluster.x-k8s.io/v1beta1", 1) => Answer::Whole(200, kinds),
+            (path, 1) if path.contains("/v1beta1/serviceexports?") => {
+                let object = json!({
+                    "metadata": { "name": "web", "namespace": "shop", "resourceVersion": "3",
+                        "creationTimestamp": "2026-01-02T03:04:05Z" },
+                    "status": { "conditions": [{ "type": "Valid", "status": "True" }] },
+                });
+                let added = line(&json!({ "type": "ADDED", "object": object }));
+                Answer::Steps(
+                    "",
+                    vec![Step::Send(added), Step::Send(bookmark(4, true)), Step::Hold],
+                )
+            }
+            (path, _) if path.starts_with("/apis/multicluster") => {
+                status(404, "NotFound", "not found")
+            }
+            _ => namespaces(),
+        }
+    })
+    .await;
+    let keep = Keep { exports: true, ..Keep::default() };
+    let (set, _ear) = follow(&Config { keep, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await, "an absent definition holds nothing up");
+    assert_eq!(set.store().state(Kind::Exports), State::Absent);
+    there.store(1, SeqCst);
+    until("the export", || {
+        let reader = set.store().read();
+        reader
+            .export(b"\x03web\x04shop")
+            .is_some_and(|export| (export.created(), export.invalid()) == (1_767_323_045, false))
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_server_that_has_gone_back_to_older_data_is_believed() {
     let api = services(|asked, before| match before {
         0 => ends(vec![event("ADDED", "a", 7), bookmark(9, true)]),

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use crate::{
-    Address, ImportKind, Keep, Protocol, ServiceKind, from_yaml, manifests::Folder, store_from_yaml,
+    Address, ImportKind, Keep, Protocol, ServiceKind, from_yaml, manifests::Folder,
+    resolve::Filter, store_from_yaml,
 };
 
 /// Keeps everything.
@@ -169,6 +170,30 @@ fn a_list_is_read_as_its_items() {
 }
 
 #[test]
+fn exports_are_read_as_such_where_they_are_kept() {
+    let text = concat!(
+        include_str!("cluster.yaml"),
+        "---\napiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceExport\n",
+        "metadata: {name: db, namespace: shop, creationTimestamp: '2026-01-02T03:04:05Z'}\n",
+        "status: {conditions: [{type: Valid, status: 'False'}, {type: Conflict, status: 'True'}]}\n",
+    );
+    let keep = Keep { exports: true, ..all() };
+    let (_writer, store) = store_from_yaml(text, keep).unwrap();
+    let reader = store.read();
+    assert!(reader.import(b"\x03web\x04shop").is_none(), "no import is made of an export");
+    assert!(reader.import(b"\x03far\x04shop").is_some());
+    let web = reader.export(b"\x03web\x04shop").unwrap();
+    assert_eq!((web.created(), web.invalid(), web.conflict()), (0, false, false));
+    assert_eq!(web.service().unwrap().name(), b"web");
+    let db = reader.export(b"\x02db\x04shop").unwrap();
+    assert_eq!((db.created(), db.invalid(), db.conflict()), (1_767_323_045, true, true));
+    assert_eq!(reader.exports().count(), 2);
+
+    let (_writer, store) = store_from_yaml(text, all()).unwrap();
+    assert_eq!(store.read().exports().count(), 0);
+}
+
+#[test]
 fn selectors_apply_to_documents() {
     let folder = Scratch::new("selectors");
     folder.write("a.yaml", concat!(
@@ -179,8 +204,11 @@ fn selectors_apply_to_documents() {
     ));
     let mut source = Folder::new(
         folder.path.clone(),
-        Some("dns=on".parse().unwrap()),
-        Some("app=web".parse().unwrap()),
+        Filter {
+            namespaces: Some("dns=on".parse().unwrap()),
+            objects: Some("app=web".parse().unwrap()),
+            ..Filter::default()
+        },
     );
     let (mut writer, store) = crate::Writer::new(all(), std::sync::Arc::new(crate::Quiet));
     source.look().unwrap().events.unwrap().iter().for_each(|event| writer.apply(event));
@@ -199,7 +227,7 @@ fn a_bad_file_keeps_its_last_good_state_and_the_others_are_served() {
     folder.write("b.yaml", &(service("b") + "---\nkind: [\n"));
     folder.write(".hidden.yaml", "kind: [\n");
     folder.write("notes.txt", "kind: [\n");
-    let mut source = Folder::new(folder.path.clone(), None, None);
+    let mut source = Folder::new(folder.path.clone(), Filter::default());
     let (mut writer, store) = crate::Writer::new(all(), std::sync::Arc::new(crate::Quiet));
     let look = source.look().unwrap();
     look.events.unwrap().iter().for_each(|event| writer.apply(event));

@@ -398,6 +398,7 @@ impl Config {
             pod_names: self.pod_names,
             pod_labels: self.pods == Pods::Verified && metadata,
             zones: self.zonal.is_some(),
+            exports: false,
         }
     }
 }
