@@ -116,6 +116,8 @@ impl<'a> Builder<'a> {
         }
         command.args(&self.arguments).stdin(Stdio::null()).env_clear();
         command.envs(std::env::vars().filter(|(k, _)| k == "PATH" || k == "HOME"));
+        // One of its own, so that gateways of tests have a control socket each.
+        command.env("CAUSEWAY_RUN_DIR", self.place.folder.path().join("run"));
         for (name, value) in &self.environment {
             command.env(name, self.place.expand(value));
         }

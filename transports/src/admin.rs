@@ -29,6 +29,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::socket;
 
+mod unix;
+
+pub use unix::Local;
+
 /// How many connections one listener has at a time; more wait to be accepted.
 const CONNECTIONS: usize = 256;
 

@@ -146,6 +146,7 @@ impl Build<'_> {
             groups: numbered,
             lost: whole.lost,
             pass: whole.pass,
+            controls: whole.controls,
             shared: whole.shared,
             stacktrace: whole.stacktrace,
             tasks: Stopper::new(Duration::ZERO),

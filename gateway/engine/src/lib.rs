@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod build;
+pub mod control;
 mod door;
 mod everywhere;
 mod exchange;

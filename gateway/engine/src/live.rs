@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::timeout_at;
 
+use crate::control::Controlled;
 use crate::door::{Admission, Signature};
 use crate::everywhere::Pass;
 use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
@@ -58,6 +59,8 @@ pub struct Live {
     pub(crate) lost: Vec<Box<dyn Observer>>,
     /// What passes doors.
     pub(crate) pass: Pass,
+    /// What the control socket answers.
+    pub(crate) controls: Vec<Controlled>,
     pub(crate) shared: Shared,
     /// Whether a caught panic's place is logged.
     pub(crate) stacktrace: bool,
@@ -84,6 +87,11 @@ impl Live {
     /// The server blocks.
     pub fn sites(&self) -> &[Site] {
         &self.sites
+    }
+
+    /// Those which answer a verb of the control socket, in the order of the Corefile.
+    pub fn controls(&self, verb: &str) -> impl Iterator<Item = &Controlled> {
+        self.controls.iter().filter(move |own| own.verb == verb)
     }
 
     /// The listener of a number.

@@ -15,6 +15,7 @@ use wire::Name;
 
 use crate::admin::{Handler, Page};
 use crate::build::Origin;
+use crate::control::{Control, Controlled};
 use crate::door::Door;
 use crate::everywhere::{Everywhere, Pass};
 use crate::exchange::Transport;
@@ -127,6 +128,8 @@ pub(crate) struct SiteBuilder {
 pub(crate) struct Whole {
     pub(crate) lost: Vec<Box<dyn Observer>>,
     pub(crate) pages: Vec<Page>,
+    /// What the control socket answers.
+    pub(crate) controls: Vec<Controlled>,
     pub(crate) tasks: Vec<(&'static str, MakeTask)>,
     pub(crate) waits: Vec<Wait>,
     pub(crate) warnings: Vec<Diagnostic>,
@@ -383,6 +386,21 @@ impl<'a> Setup<'a> {
     ) {
         let (path, tls) = (path.to_owned(), Some(tls));
         self.whole.pages.push(Page { addr, path, plugin: self.name, handler, tls });
+    }
+
+    /// Has `handler` answer `verb` about `subject`, such as a cluster's name, at the control socket of the process. Blocks that
+    /// share a subject may each ask for it: the first one counts.
+    pub fn control(
+        &mut self,
+        verb: &'static str,
+        subject: impl Into<String>,
+        handler: Arc<dyn Control>,
+    ) {
+        let (subject, plugin) = (subject.into(), self.name);
+        let controls = &mut self.whole.controls;
+        if !controls.iter().any(|own| own.verb == verb && own.subject == subject) {
+            controls.push(Controlled { verb, subject, plugin, handler });
+        }
     }
 
     /// The admin pages so far, over all blocks.

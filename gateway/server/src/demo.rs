@@ -71,6 +71,11 @@ impl Demo {
         Source::File(self.corefile())
     }
 
+    /// Where its control socket is.
+    pub(crate) fn run_dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// What to try.
     pub(crate) fn invitation(&self) -> String {
         let port = self.port;

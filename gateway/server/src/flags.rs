@@ -13,6 +13,9 @@ Usage: causeway [FLAGS]             serve
        causeway demo [FLAGS]        serve a made-up cluster on ports that anybody may open
        causeway secret NAME [GROUP...]
                                     make secrets for a client, and the lines for the file that `identity` reads
+       causeway status              say how the running process is
+       causeway verify [CLUSTER]    compare what the running process knows of its clusters with what is there
+           both with [--json] [--socket PATH] (default: causeway.sock in run_dir)
 
   -conf FILE        the Corefile ('stdin' for a pipe; default: Corefile in the working directory)
   -dns.port PORT    the port of dns:// keys without one (default 53)
@@ -38,12 +41,27 @@ pub(crate) enum Command {
     Config(Flags),
     /// Make secrets for a client that is in these groups.
     Secret(String, Vec<String>),
+    /// Ask the running process.
+    Ask(Flags, Asked),
     /// Print the version.
     Version,
     /// List the plugins.
     Plugins,
     /// Print the usage.
     Usage,
+}
+
+/// What the running process is asked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The verb.
+    pub(crate) verb: String,
+    /// What stands behind it.
+    pub(crate) words: Vec<String>,
+    /// The socket, if not that of the settings.
+    pub(crate) socket: Option<PathBuf>,
+    /// Whether the answer is to be JSON.
+    pub(crate) json: bool,
 }
 
 /// Why a command line cannot be followed.
@@ -65,9 +83,15 @@ const VALUED: &[(&str, &str)] = &[
     ("set", ""),
 ];
 
+/// The verbs that the running process answers.
+const ASKED: &[&str] = &["status", "verify"];
+
 /// Reads the words behind the program's name.
 pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, Refused> {
     let mut words = words.map(|word| word.to_string_lossy().into_owned()).peekable();
+    if let Some(verb) = words.next_if(|word| ASKED.contains(&&**word)) {
+        return ask(verb, words);
+    }
     let verb = words.next_if(|word| matches!(&**word, "check" | "config" | "demo" | "secret"));
     let mut flags = Flags::default();
     let mut rest = Vec::new();
@@ -148,6 +172,45 @@ pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, Ref
     Ok(command)
 }
 
+/// Reads the words behind a verb that the running process answers. Flags may stand anywhere; those that are not known here are the
+/// verb's own.
+fn ask(verb: String, mut words: impl Iterator<Item = String>) -> Result<Command, Refused> {
+    let mut flags = Flags::default();
+    let mut asked = Asked { verb, ..Asked::default() };
+    while let Some(word) = words.next() {
+        let flag = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+        let (name, given) = match flag.and_then(|flag| flag.split_once('=')) {
+            Some((name, value)) => (Some(name), Some(value.to_owned())),
+            None => (flag, None),
+        };
+        match name {
+            Some("h" | "help") => return Ok(Command::Usage),
+            Some("json") => asked.json = true,
+            Some(name @ ("socket" | "config" | "set")) => {
+                let Some(value) = given.or_else(|| words.next()) else {
+                    let what = format!("flag needs an argument: -{name}");
+                    return Err(Refused { what, code: 2 });
+                };
+                match (name, value.split_once('=')) {
+                    ("socket", _) => asked.socket = Some(PathBuf::from(value)),
+                    ("config", _) => flags.config = Some(PathBuf::from(value)),
+                    (_, Some((key, value))) => flags.set.push(Flag {
+                        flag: "-set".to_owned(),
+                        key: key.to_owned(),
+                        value: value.to_owned(),
+                    }),
+                    (_, None) => {
+                        let what = format!("-set needs KEY=VALUE, not '{value}'");
+                        return Err(Refused { what, code: 2 });
+                    }
+                }
+            }
+            _ => asked.words.push(word),
+        }
+    }
+    Ok(Command::Ask(flags, asked))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +228,19 @@ mod tests {
             value: (*value).to_owned(),
         });
         Flags { config: None, set: set.collect() }
+    }
+
+    /// A question to the running process.
+    fn asked(
+        flags: Flags,
+        verb: &str,
+        words: &[&str],
+        socket: Option<&str>,
+        json: bool,
+    ) -> Command {
+        let words = words.iter().map(|&word| word.to_owned()).collect();
+        let socket = socket.map(PathBuf::from);
+        Command::Ask(flags, Asked { verb: verb.to_owned(), words, socket, json })
     }
 
     #[test]
@@ -202,6 +278,21 @@ mod tests {
                 Err(Refused { what: "flag provided but not defined: -nope".into(), code: 2 }),
             ),
             ("-conf", Err(Refused { what: "flag needs an argument: -conf".into(), code: 2 })),
+            ("status", Ok(asked(sets(&[]), "status", &[], None, false))),
+            (
+                "verify --socket /run/x prod --json --deep -set run_dir=/y",
+                Ok(asked(
+                    sets(&[("-set", "run_dir", "/y")]),
+                    "verify",
+                    &["prod", "--deep"],
+                    Some("/run/x"),
+                    true,
+                )),
+            ),
+            (
+                "status -socket",
+                Err(Refused { what: "flag needs an argument: -socket".into(), code: 2 }),
+            ),
             ("check -conf y", Ok(Command::Check(sets(&[("-conf", "corefile", "y")]), "y".into()))),
             ("a b", Err(Refused { what: "extra command line arguments: [a b]".into(), code: 1 })),
         ] {

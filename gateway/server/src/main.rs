@@ -1,6 +1,7 @@
 //! Causeway, the edge DNS gateway.
 
 mod banner;
+mod control;
 mod demo;
 mod flags;
 mod logger;
@@ -42,6 +43,17 @@ fn command_line(command: Command) -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Secret(name, groups) => secret::make(&name, &groups),
+        Command::Ask(flags, asked) => with_settings(&flags, |settings, _| {
+            let socket = asked.socket.clone();
+            let socket = socket.unwrap_or_else(|| control::path(&settings.run_dir));
+            match control::client::ask(&socket, &asked) {
+                Ok(control::client::Said { text, good }) => {
+                    print(&text);
+                    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+                }
+                Err(wrong) => fail(&wrong),
+            }
+        }),
         Command::Plugins => {
             print(&banner::plugins());
             ExitCode::SUCCESS

@@ -10,10 +10,11 @@ use config::corefile::{self, Failure, Source};
 use config::settings::Settings;
 use engine::{Build, Built, Gateway, Limits, Live, Origin, Process, Stage};
 use log::LevelFilter;
-use transports::admin::Admin;
+use transports::admin::{Admin, Local};
 use transports::{Bounds, Fronts, Workers};
 
 use crate::banner;
+use crate::control::{self, Counter};
 use crate::demo::Demo;
 use crate::signals::{Signals, Told};
 
@@ -146,6 +147,9 @@ async fn run(settings: &Settings, source: &Source, demo: Option<&Demo>) -> anyho
     for (_, task) in tasks {
         tokio::spawn(task);
     }
+    let counter = Counter::new(gateway, Arc::clone(&server.process));
+    let run_dir = demo.map_or(&*settings.run_dir, Demo::run_dir);
+    let _socket = Local::open(control::path(run_dir), Arc::new(counter));
     if !settings.quiet {
         crate::print(&banner::serving(&server.gateway.live()));
     }
