@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use k8s::{EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Reader, ServiceKind, State};
 use wire::{Name, Section, class, rtype};
 
-use super::name::{Part, Rules, Wanted, spells};
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
+use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
 use crate::shared::cluster::{Found, Pen, found, has_protocol, is_port, weight};
 use crate::shared::sheet::Sheet;
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use engine::{Exchange, Provider};
 
 use super::Kubernetes;
-use super::name::{Labels, Part, Wanted};
 use crate::shared::cluster::address::is_reverse;
+use crate::shared::cluster::name::{Labels, Part, Wanted};
 
 /// The labels that every name below a zone has, if with an empty value.
 const OF_NAMES: [&str; 6] = ["endpoint", "kind", "namespace", "port-name", "protocol", "service"];

@@ -6,7 +6,6 @@ mod handler;
 mod lookup;
 mod metadata;
 mod metrics;
-mod name;
 mod search;
 mod setup;
 mod source;

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use wire::Name;
 
-use super::super::name::{Part, Rules, Wanted, spells};
 use crate::shared::cluster::address::{
     Label, Reverse, pod_address, reverse, reverse_name, undashed,
 };
+use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
 
 /// Reads a name below `z`.
 fn read(text: &str, rules: Rules) -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod calls;
+pub(crate) mod name;
 mod pen;
 
 use std::net::IpAddr;

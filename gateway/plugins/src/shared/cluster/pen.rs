@@ -88,7 +88,7 @@ impl Pen<'_> {
     }
 
     /// Writes an endpoint's SRV records and the address that they lead to.
-    fn endpoint_srv(
+    pub(crate) fn endpoint_srv(
         &self,
         endpoint: &EndpointRef<'_>,
         own: &[u8],

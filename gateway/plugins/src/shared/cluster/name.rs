@@ -4,7 +4,7 @@ use k8s::Protocol;
 
 /// What a name means. Slices are of the labels before the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted<'n> {
+pub(crate) enum Wanted<'n> {
     /// The zone itself.
     Apex,
     /// A name that has no records and names below it: `svc`, `pod`, `dns`.
@@ -42,7 +42,7 @@ pub(super) enum Wanted<'n> {
 
 /// What of a service a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'n> {
+pub(crate) enum Part<'n> {
     /// The service.
     Whole,
     /// `_http._tcp`: one port.
@@ -76,16 +76,16 @@ pub(super) enum Part<'n> {
 
 /// What names a zone has beyond those of the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     /// Names of topology zones.
-    pub(super) zonal: bool,
+    pub(crate) zonal: bool,
     /// Those of a cluster set.
-    pub(super) multicluster: bool,
+    pub(crate) multicluster: bool,
 }
 
 /// The labels of a name before its zone, counted from the zone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Labels<'n> {
+pub(crate) struct Labels<'n> {
     /// The labels in wire form.
     head: &'n [u8],
     /// Where each begins, the first one first. A name has 127 labels at most (RFC 1035 §2.3.4).
@@ -96,7 +96,7 @@ pub(super) struct Labels<'n> {
 
 impl<'n> Labels<'n> {
     /// Finds the labels of a run such as [`wire::Name::below`] gives.
-    pub(super) fn of(head: &'n [u8]) -> Self {
+    pub(crate) fn of(head: &'n [u8]) -> Self {
         let mut labels = Self { head, starts: [0; 128], count: 0 };
         let mut at = 0;
         while let (Some(len), Ok(start)) = (head.get(at), u8::try_from(at)) {
@@ -110,7 +110,7 @@ impl<'n> Labels<'n> {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
@@ -121,7 +121,7 @@ impl<'n> Labels<'n> {
     }
 
     /// The label that has `index` labels between itself and the zone, without its length; empty if there is none.
-    pub(super) fn get(&self, index: usize) -> &'n [u8] {
+    pub(crate) fn get(&self, index: usize) -> &'n [u8] {
         let start = self.start(index);
         let Some((len, rest)) = self.head.get(start..).and_then(<[u8]>::split_first) else {
             return &[];
@@ -137,7 +137,7 @@ impl<'n> Labels<'n> {
 
 impl<'n> Wanted<'n> {
     /// Reads the labels before a zone, in lower case.
-    pub(super) fn read(head: &'n [u8], rules: Rules) -> Self {
+    pub(crate) fn read(head: &'n [u8], rules: Rules) -> Self {
         let labels = Labels::of(head);
         match (labels.get(0), labels.len()) {
             (_, 0) => Self::Apex,
@@ -198,6 +198,6 @@ fn protocol(label: &[u8]) -> Option<Protocol> {
 }
 
 /// Whether labels in wire form spell a text that may have dots.
-pub(super) fn spells(labels: &[u8], text: &[u8]) -> bool {
+pub(crate) fn spells(labels: &[u8], text: &[u8]) -> bool {
     wire::Name::labels_of(labels).eq(text.split(|byte| *byte == b'.'))
 }
