@@ -30,6 +30,7 @@ mod resolve;
 mod selector;
 mod set;
 mod slab;
+mod standing;
 mod store;
 mod stream;
 mod watch;
@@ -49,6 +50,7 @@ pub use reader::{
 };
 pub use selector::{Selector, SelectorError};
 pub use set::WatchSet;
+pub use standing::Standing;
 pub use store::{Freshness, Keep, Store, Writer};
 pub use yaml::Problem;
 

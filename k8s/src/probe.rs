@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::object::Kind;
+use crate::{object::Kind, standing::Standing};
 
 /// What the watch of a kind does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,6 +65,9 @@ pub trait Probe: fmt::Debug + Send + Sync {
 
     /// The watch of a kind changed its state.
     fn state(&self, _kind: Kind, _state: State) {}
+
+    /// What the store tells stands so, and was heard of at this Unix time in seconds (0 if never); told once a second.
+    fn standing(&self, _standing: Standing, _heard: u64) {}
 
     /// So many objects of a kind are there.
     fn objects(&self, _kind: Kind, _count: usize) {}

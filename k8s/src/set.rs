@@ -27,6 +27,8 @@ use crate::{
 const RUNNING: &str = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown";
 /// How often a folder of manifests is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is told how a store stands.
+const TELL: Duration = Duration::from_secs(1);
 
 /// A store and the tasks that keep it true. They end when this is dropped.
 #[derive(Debug)]
@@ -59,7 +61,8 @@ impl WatchSet {
         let _entered = runtime.enter();
         let (writer, store) = Writer::new(config.keep.clone(), Arc::clone(&probe));
         let (sender, progress) = watch::channel(());
-        let tasks = if let Source::Manifests(path) = &config.source {
+        let telling = runtime.spawn(tell(store.clone(), Arc::clone(&probe))).abort_handle();
+        let mut tasks = if let Source::Manifests(path) = &config.source {
             let filter = Filter {
                 namespaces: config.namespace_labels.clone(),
                 objects: config.labels.clone(),
@@ -87,6 +90,7 @@ impl WatchSet {
                 })
                 .collect()
         };
+        tasks.push(telling);
         Arc::new(Self { store, key: config.key(), tasks, progress })
     }
 
@@ -117,6 +121,14 @@ impl WatchSet {
 impl Drop for WatchSet {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Tells how a store stands.
+async fn tell(store: Store, probe: Arc<dyn Probe>) {
+    loop {
+        probe.standing(store.standing(), store.heard());
+        sleep(TELL).await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
         Arc, PoisonError, RwLock, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
@@ -77,15 +77,19 @@ pub struct Freshness {
 
 /// The state of a kind, where readers see it without the lock.
 #[derive(Debug, Default)]
-struct Status {
+pub(crate) struct Status {
     /// What its watch does, as a number of [`State`].
-    state: AtomicU8,
+    pub(crate) state: AtomicU8,
     /// Whether a list has been complete.
     listed: AtomicBool,
+    /// Whether the objects are those of a snapshot.
+    pub(crate) kept: AtomicBool,
     /// Objects.
     objects: AtomicUsize,
     /// When the source was last heard of.
-    heard: AtomicU64,
+    pub(crate) heard: AtomicU64,
+    /// Since when its watch fails: milliseconds from the store's making, and one; 0 if it does not.
+    pub(crate) broken: AtomicU64,
 }
 
 /// What the handles of a store share.
@@ -100,7 +104,11 @@ pub(crate) struct Shared {
     /// Changes so far.
     version: AtomicU64,
     /// The kinds, by [`Kind::index`].
-    kinds: [Status; Kind::COUNT],
+    pub(crate) kinds: [Status; Kind::COUNT],
+    /// When the store was made.
+    pub(crate) start: Instant,
+    /// When the cluster was last heard of before a snapshot that was read, in Unix seconds.
+    pub(crate) taken: AtomicU64,
     /// What is held.
     keep: Keep,
 }
@@ -174,11 +182,6 @@ impl Store {
         &self.shared.keep
     }
 
-    /// Notes what the watch of a kind does.
-    pub(crate) fn set_state(&self, kind: Kind, state: State) {
-        self.shared.kinds[kind.index()].state.store(state as u8, Relaxed);
-    }
-
     /// Notes that the source of a kind was heard of.
     pub(crate) fn hear(&self, kind: Kind) {
         self.shared.kinds[kind.index()].heard.store(unix_time().0, Relaxed);
@@ -211,6 +214,8 @@ impl Writer {
             external: AtomicU32::new(0),
             version: AtomicU64::new(0),
             kinds: Default::default(),
+            start: Instant::now(),
+            taken: AtomicU64::new(0),
             keep,
         };
         let store = Store { shared: Arc::new(shared) };
@@ -395,7 +400,8 @@ impl Writer {
             slice.cluster.as_bytes(),
             &packed,
         );
-        if change.seen && !imported && self.store.listed(kind) && !slice.triggered.is_empty() {
+        let follows = self.store.listed(kind) && !self.store.is_kept(kind);
+        if change.seen && !imported && follows && !slice.triggered.is_empty() {
             self.programmed(&slice.triggered, service, selector);
         }
         change
@@ -498,7 +504,9 @@ impl Writer {
             self.note(kind, change);
             from = to;
         }
-        self.store.shared.kinds[kind.index()].listed.store(true, Relaxed);
+        let status = &self.store.shared.kinds[kind.index()];
+        status.listed.store(true, Relaxed);
+        status.kept.store(false, Relaxed);
     }
 }
 

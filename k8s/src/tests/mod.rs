@@ -4,6 +4,7 @@ mod api;
 mod config;
 mod exec;
 mod proto;
+mod standing;
 mod store;
 mod testbed;
 mod watch;

@@ -10,6 +10,7 @@ use super::classify::Entry;
 use super::figures::{Event, Figures};
 use super::setup::{Config, Refresh};
 use super::store::{Item, Key, Kind, Moment, Store};
+use crate::shared::cluster::stale;
 
 /// How long somebody who refreshes an entry has before somebody else may, in milliseconds: a little more than a background
 /// run takes at most.
@@ -252,6 +253,13 @@ impl Cache {
         let random = x.random();
         let is_personal = x.is_personal();
         let (request, answer) = x.parts_mut();
+        // What may be out of date is asked for again: where it comes from is at hand, and may know better any moment.
+        if stale::is_noted(answer) {
+            if !wants_ad(request) {
+                answer.flags.set(Flags::AD, false);
+            }
+            return Entry::Nothing;
+        }
         let entry = Entry::of(request, answer);
         let ttl = Entry::ttl(request, answer);
         let (success, denial) = (&self.config.success, &self.config.denial);

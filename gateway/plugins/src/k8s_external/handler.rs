@@ -5,7 +5,7 @@ use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
 use super::lookup::Look;
 use super::{External, Outside};
-use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View};
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View, stale};
 use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
 use crate::shared::{alias, glue};
@@ -74,6 +74,7 @@ impl Outside {
             }
             Found::Alias(target) => {
                 sheet.answer().set_authoritative(true);
+                stale::note(sheet.answer(), "", view.store.standing());
                 return Verdict::Alias(target);
             }
         };
@@ -83,6 +84,7 @@ impl Outside {
         let answer = sheet.answer();
         answer.rcode = code;
         answer.set_authoritative(true);
+        stale::note(answer, "", view.store.standing());
         Verdict::Answered
     }
 }

@@ -7,7 +7,7 @@ use super::lookup::Look;
 use super::{Cluster, Kubernetes};
 use crate::shared::alias;
 use crate::shared::cluster::address::is_reverse;
-use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY};
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, stale};
 use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
 
@@ -89,6 +89,7 @@ impl Cluster {
                     Some(zone) => alias = Some((target, zone)),
                     None => {
                         sheet.answer().set_authoritative(true);
+                        stale::note(sheet.answer(), "", self.store.standing());
                         return Verdict::Elsewhere(target);
                     }
                 },
@@ -105,6 +106,7 @@ impl Cluster {
         let answer = sheet.answer();
         answer.rcode = code;
         answer.set_authoritative(true);
+        stale::note(answer, "", self.store.standing());
         Verdict::Answered
     }
 }

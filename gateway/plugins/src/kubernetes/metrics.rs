@@ -1,7 +1,7 @@
 //! Figures of the watches.
 
 use engine::metrics::{counter, describe, gauge, histogram};
-use k8s::{Kind, Probe, Source, State};
+use k8s::{Kind, Probe, Source, Standing, State};
 
 /// From the cause of a change of endpoints to the store, in seconds.
 const PROGRAMMING: &str = "coredns_kubernetes_dns_programming_duration_seconds";
@@ -15,6 +15,10 @@ const REQUESTS: &str = "coredns_kubernetes_rest_client_requests_total";
 const OBJECTS: &str = "causeway_kubernetes_objects";
 /// What a watch does: 1 for its state, 0 for the others.
 const WATCH: &str = "causeway_kubernetes_watch_state";
+/// Whether answers may be out of date.
+const STALE: &str = "causeway_kubernetes_stale";
+/// When the cluster was last heard of, in Unix seconds.
+const HEARD: &str = "causeway_kubernetes_heard_timestamp_seconds";
 
 /// From 1 ms, doubling, 20 of them: some 9 minutes.
 const PROGRAMMING_BUCKETS: [f64; 20] = [
@@ -51,6 +55,8 @@ impl Figures {
             (REQUESTS, "Requests to the API server."),
             (OBJECTS, "Objects that answers come from."),
             (WATCH, "What a watch does: 1 for the state that it is in."),
+            (STALE, "Whether answers may be out of date: 1 if they may, 0 if not."),
+            (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
         ] {
             describe(name, help);
         }
@@ -95,6 +101,13 @@ impl Probe for Figures {
                 [("cluster", &*self.cluster), ("kind", kind.word()), ("state", other.word())];
             gauge(WATCH, &labels).set(if other == state { 1.0 } else { 0.0 });
         }
+    }
+
+    fn standing(&self, standing: Standing, heard: u64) {
+        let labels = [("cluster", &*self.cluster)];
+        let stale = standing.stale_since().is_some() || standing == Standing::Unsynced;
+        gauge(STALE, &labels).set(if stale { 1.0 } else { 0.0 });
+        gauge(HEARD, &labels).set(heard as f64);
     }
 
     fn objects(&self, kind: Kind, count: usize) {

@@ -4,6 +4,7 @@ pub(crate) mod address;
 mod calls;
 pub(crate) mod name;
 mod pen;
+pub(crate) mod stale;
 
 use std::net::IpAddr;
 
