@@ -20,6 +20,8 @@ pub(crate) enum End {
     NoEvents,
     /// The resource version is newer than what the server has.
     Ahead(String),
+    /// The server told what was not in the order of versions.
+    Late(String),
     /// A body ended too early or did not go on.
     Stalled(String),
     /// The connection of a watch that had been established broke.
@@ -64,7 +66,7 @@ impl Follower {
                 let pause = self.pause(None);
                 if self.failures > 1 { pause } else { Duration::ZERO }
             }
-            End::Ahead(cause) => {
+            End::Ahead(cause) | End::Late(cause) => {
                 self.start_over();
                 self.fail(State::Failing, &cause);
                 self.pause(None)

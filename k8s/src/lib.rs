@@ -20,6 +20,7 @@ mod intern;
 mod limit;
 mod manifests;
 mod object;
+mod order;
 mod pack;
 mod pods;
 mod probe;

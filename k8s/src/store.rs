@@ -285,18 +285,20 @@ impl Writer {
 
     /// Tells readers without the lock what a change did.
     fn note(&self, kind: Kind, change: Change) {
-        if !change.seen {
+        let shared = &self.store.shared;
+        if change.seen {
+            let now = u32::try_from(unix_time().0).unwrap_or(u32::MAX);
+            if change.serial {
+                advance(&shared.serial, now);
+            }
+            if change.external {
+                advance(&shared.external, now);
+            }
+            shared.version.fetch_add(1, Relaxed);
+        } else if kind != Kind::Namespaces {
+            // A namespace that is not exposed counts, though no reader sees it.
             return;
         }
-        let shared = &self.store.shared;
-        let now = u32::try_from(unix_time().0).unwrap_or(u32::MAX);
-        if change.serial {
-            shared.serial.store(now, Relaxed);
-        }
-        if change.external {
-            shared.external.store(now, Relaxed);
-        }
-        shared.version.fetch_add(1, Relaxed);
         let count = self.store.read().content.counts[kind.index()];
         if shared.kinds[kind.index()].objects.swap(count, Relaxed) != count {
             self.probe.objects(kind, count);
@@ -510,6 +512,12 @@ impl Writer {
     }
 }
 
+/// Moves a serial to the time, or on by one if the clock has been put back: who compares serials must see each change.
+fn advance(serial: &AtomicU32, now: u32) {
+    let before = serial.load(Relaxed);
+    serial.store(if now < before { before.wrapping_add(1) } else { now }, Relaxed);
+}
+
 /// Says whether an object can be kept under these names: DNS labels for namespaces, at most a DNS name for the rest.
 fn named(namespace: &[u8], name: &[u8]) -> bool {
     namespace.len() <= 63 && !name.is_empty() && name.len() <= 253
@@ -519,4 +527,19 @@ fn named(namespace: &[u8], name: &[u8]) -> bool {
 pub(crate) fn unix_time() -> (u64, u32) {
     let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (passed.as_secs(), passed.subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_serial_never_goes_back() {
+        let serial = AtomicU32::new(0);
+        let moved = [100, 100, 90, 90, 101, 102, 200].map(|now| {
+            advance(&serial, now);
+            serial.load(Relaxed)
+        });
+        assert_eq!(moved, [100, 100, 101, 102, 103, 104, 200]);
+    }
 }

@@ -56,13 +56,13 @@ pub(crate) fn frame(bytes: &[u8], json: bool) -> Result<Option<(&[u8], usize)>, 
     if cut.is_none() && bytes.len() > LARGEST + 4 { Err(Unreadable::Large) } else { Ok(cut) }
 }
 
-/// Applies an event.
+/// Applies an event, which is told with its resource version.
 pub(crate) fn event(
     kind: Kind,
     frame: &[u8],
     json: bool,
     keep: &Keep,
-    apply: &mut dyn FnMut(&Event<'_>),
+    apply: &mut dyn FnMut(&Event<'_>, &str),
 ) -> Result<Note, Unreadable> {
     if json {
         return json_event(kind, frame, apply);
@@ -71,12 +71,12 @@ pub(crate) fn event(
     Ok(match happened {
         Happened::Applied => {
             let (object, version) = proto::object(kind, message, keep)?;
-            apply(&Event::Apply(object));
+            apply(&Event::Apply(object), &version);
             Note::Applied(version.into_owned())
         }
         Happened::Deleted => {
             let (key, version) = proto::key(kind, message)?;
-            apply(&Event::Delete(key));
+            apply(&Event::Delete(key), &version);
             Note::Applied(version.into_owned())
         }
         Happened::Bookmark => {
@@ -114,7 +114,7 @@ struct JsonObject {
 fn json_event(
     kind: Kind,
     line: &[u8],
-    apply: &mut dyn FnMut(&Event<'_>),
+    apply: &mut dyn FnMut(&Event<'_>, &str),
 ) -> Result<Note, Unreadable> {
     if line.trim_ascii().is_empty() {
         return Ok(Note::Nothing);
@@ -130,12 +130,13 @@ fn json_event(
     let version = metadata.resource_version.clone().unwrap_or_default();
     match happened {
         Happened::Applied => {
-            apply(&Event::Apply(json_object(kind, |kind| read_event(kind, line))?))
+            let object = json_object(kind, |kind| read_event(kind, line))?;
+            apply(&Event::Apply(object), &version);
         }
         Happened::Deleted => {
             let meta = resolve::meta(&metadata);
             let namespace = if kind == Kind::Namespaces { "".into() } else { meta.namespace };
-            apply(&Event::Delete(Key { kind, namespace, name: meta.name }));
+            apply(&Event::Delete(Key { kind, namespace, name: meta.name }), &version);
         }
         Happened::Bookmark | Happened::Error => {
             let end =

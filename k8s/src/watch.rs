@@ -20,6 +20,7 @@ use crate::{
     end::{End, broken, refused},
     gzip::Decoder,
     object::{Event, Kind},
+    order::Order,
     probe::{Probe, State},
     proto::{ListCutter, Part, Status},
     store::{Keep, Store, Writer},
@@ -44,8 +45,10 @@ pub(crate) struct Timing {
     pub(crate) watch: Duration,
     /// What a watch may take longer than that.
     pub(crate) slack: Duration,
-    /// How long a watch that has had periodic bookmarks may be silent: they come once a minute.
+    /// How long a watch may be silent: bookmarks come once a minute.
     pub(crate) silence: Duration,
+    /// How long the next list waits that an event out of its order asks for.
+    pub(crate) doubt: Duration,
     /// How long the first wait for a watch's response may be; the next ones are longer, up to six times this.
     pub(crate) answer: Duration,
     /// How long a list's response may take to begin.
@@ -66,6 +69,7 @@ impl Default for Timing {
             watch: Duration::from_secs(300),
             slack: Duration::from_secs(30),
             silence: Duration::from_secs(180),
+            doubt: Duration::from_secs(60),
             answer: Duration::from_secs(5),
             list: Duration::from_secs(30),
             quiet: Duration::from_secs(10),
@@ -128,6 +132,8 @@ pub(crate) struct Follower {
     timely: bool,
     /// The version that a list must at least have; empty if any will do.
     pub(crate) least: String,
+    /// When the last list was asked for by an event out of its order.
+    pub(crate) doubted: Option<Instant>,
     /// Whether a list must be the newest, since the server knows no more of `least`.
     pub(crate) newest: bool,
     /// Whether lists come as a watch's initial events, as far as this kind is concerned.
@@ -160,6 +166,7 @@ impl Follower {
             version: None,
             timely: false,
             least: String::new(),
+            doubted: None,
             newest: false,
             initial: true,
             served: None,
@@ -417,17 +424,25 @@ impl Follower {
             self.state(State::Watching);
             self.common.connection.recover();
         }
+        let mut order = Order::behind(self.version.as_deref());
         let (mut heard, mut periodic, mut any) = (start, false, false);
         let mut settled = initial;
+        // When the list is due that events out of their order ask for, and the first of those.
+        let mut doubt: Option<(Instant, String)> = None;
         loop {
-            let until = match (initial, any, periodic) {
-                (true, ..) => heard + timing.quiet * if any { 3 } else { 1 },
-                (false, _, true) => deadline.min(heard + timing.silence),
-                (false, _, false) => deadline,
+            let until = if initial {
+                heard + timing.quiet * if any { 3 } else { 1 }
+            } else {
+                deadline.min(heard + timing.silence)
             };
             let until = if settled { until } else { until.min(start + SETTLED) };
+            let due = doubt.as_ref().map(|(due, _)| *due);
+            let until = due.map_or(until, |due| until.min(due));
             let more = match self.piece(&mut reply, &mut decoder, until).await {
                 Ok(more) => more,
+                Err(_) if due.is_some_and(|due| Instant::now() >= due) => {
+                    return Err(self.doubt(doubt));
+                }
                 Err(_) if !settled && Instant::now() >= start + SETTLED => {
                     settled = true;
                     self.progress();
@@ -438,13 +453,28 @@ impl Follower {
                     return Err(End::NoEvents);
                 }
                 Err(_) if !initial && Instant::now() >= deadline => return Ok(()),
+                // A server without periodic bookmarks may have nothing to tell, or the way to it may have ended unnoticed: a new
+                // watch tells which, and costs little.
+                Err(End::Stalled(_)) if !initial && !periodic && Instant::now() >= until => {
+                    return Ok(());
+                }
                 Err(End::Stalled(cause)) if !initial => return Err(End::Cut(cause)),
                 Err(end) => return Err(end),
             };
             if !more {
                 break;
             }
-            let notes = self.take(&mut decoder, reply.json)?;
+            let notes = self.take(&mut decoder, reply.json, &mut order)?;
+            if let Some(late) = &notes.late
+                && doubt.is_none()
+            {
+                let now = Instant::now();
+                let due = self.doubted.map_or(now, |last| now.max(last + timing.doubt));
+                doubt = Some((due, late.clone()));
+            }
+            if doubt.as_ref().is_some_and(|(due, _)| Instant::now() >= *due) {
+                return Err(self.doubt(doubt));
+            }
             if notes == Notes::default() {
                 continue;
             }
@@ -480,8 +510,14 @@ impl Follower {
         Ok(())
     }
 
-    /// Applies the events that have come whole.
-    fn take(&self, decoder: &mut Decoder, json: bool) -> Result<Notes, End> {
+    /// Ends a watch that told what was not in order.
+    fn doubt(&mut self, doubt: Option<(Instant, String)>) -> End {
+        self.doubted = Some(Instant::now());
+        End::Late(doubt.map(|(_, cause)| cause).unwrap_or_default())
+    }
+
+    /// Applies the events that have come whole, and in order.
+    fn take(&self, decoder: &mut Decoder, json: bool, order: &mut Order) -> Result<Notes, End> {
         let mut notes = Notes::default();
         let mut taken = 0;
         let mut writer = self.common.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -490,16 +526,28 @@ impl Follower {
             stream::frame(&decoder.bytes()[taken..], json).map_err(broken)?
         {
             taken += len;
-            let note =
-                stream::event(self.kind, frame, json, &self.keep, &mut |event| writer.apply(event));
+            let place = *order;
+            let mut passed = true;
+            let mut apply = |event: &Event<'_>, version: &str| {
+                passed = order.pass(version);
+                if passed {
+                    writer.apply(event);
+                }
+            };
+            let note = stream::event(self.kind, frame, json, &self.keep, &mut apply);
             match note.map_err(broken)? {
+                Note::Applied(version) if !passed => notes.doubt("an event", &version, place),
                 Note::Applied(version) => (notes.version, notes.applied) = (Some(version), true),
-                Note::Bookmark(version, done) => {
-                    if done {
-                        writer.apply(&Event::Synced(self.kind));
-                    }
+                Note::Bookmark(version, true) => {
+                    writer.apply(&Event::Synced(self.kind));
+                    *order = Order::behind(Some(&version));
+                    (notes.version, notes.bookmark, notes.end) = (Some(version), true, true);
+                }
+                Note::Bookmark(version, false) if !order.pass(&version) => {
+                    notes.doubt("a bookmark", &version, place);
+                }
+                Note::Bookmark(version, false) => {
                     (notes.version, notes.bookmark) = (Some(version), true);
-                    notes.end |= done;
                 }
                 Note::Error(problem) => {
                     end = Some(refused(&problem, None, true));
@@ -525,4 +573,15 @@ struct Notes {
     bookmark: bool,
     /// Whether the initial events ended.
     end: bool,
+    /// The first that was out of its order, in words.
+    late: Option<String>,
+}
+
+impl Notes {
+    /// Notes what was out of its order.
+    fn doubt(&mut self, what: &str, version: &str, place: Order) {
+        self.late.get_or_insert_with(|| {
+            format!("the API server sent {what} of resource version {version} after {place}; listed again")
+        });
+    }
 }

@@ -3,6 +3,8 @@
 mod api;
 mod config;
 mod exec;
+mod freshness;
+mod histories;
 mod proto;
 mod standing;
 mod store;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Keeps everything.
-fn all() -> Keep {
+pub(super) fn all() -> Keep {
     Keep {
         namespaces: Vec::new(),
         endpoints: true,
@@ -27,11 +27,11 @@ fn all() -> Keep {
 }
 
 /// A small generator with a seed, so that a failure can be repeated.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     /// Throws a number below `below`.
-    fn throw(&mut self, below: u64) -> u64 {
+    pub(super) fn throw(&mut self, below: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
@@ -101,7 +101,7 @@ impl Dice {
     }
 
     /// Throws an object.
-    fn object(&mut self, kind: Kind) -> Object<'static> {
+    pub(super) fn object(&mut self, kind: Kind) -> Object<'static> {
         let Key { namespace, name, .. } = self.key(kind);
         let meta = Meta { namespace, name, version: self.throw(1000) };
         match kind {
@@ -191,8 +191,17 @@ impl Model {
     }
 }
 
+/// Makes the key of a name in a namespace.
+fn key(name: &[u8], namespace: &[u8]) -> Vec<u8> {
+    let mut key = vec![name.len() as u8];
+    key.extend(name);
+    key.push(namespace.len() as u8);
+    key.extend(namespace);
+    key
+}
+
 /// Writes down everything that readers can learn of a store.
-fn dump(store: &Store) -> String {
+pub(super) fn dump(store: &Store) -> String {
     let reader = store.read();
     let mut out = String::new();
     let mut spaces: Vec<_> =
@@ -221,10 +230,7 @@ fn dump(store: &Store) -> String {
             service.external_name().escape_ascii().to_string()
         )
         .unwrap();
-        let mut key = vec![service.name().len() as u8];
-        key.extend(service.name());
-        key.push(service.namespace().len() as u8);
-        key.extend(service.namespace());
+        let key = key(service.name(), service.namespace());
         assert_eq!(reader.service(&key).unwrap().name(), service.name());
     }
     for import in reader.imports() {
@@ -243,6 +249,8 @@ fn dump(store: &Store) -> String {
         endpoints.sort();
         writeln!(out, "import {import:?} {:?} {ips:?} {ports:?} {endpoints:?}", import.kind())
             .unwrap();
+        let key = key(import.name(), import.namespace());
+        assert_eq!(reader.import(&key).unwrap().name(), import.name());
     }
     let mut exports: Vec<_> = reader
         .exports()
@@ -285,8 +293,12 @@ fn dump(store: &Store) -> String {
                 .map(|pod| format!("pod {pod:?} {:?}", pod.labels().collect::<Vec<_>>())),
         );
         found.sort();
-        writeln!(out, "{ip} {found:?}").unwrap();
+        let within = ["shop", "edge", "lab"].map(|space| reader.pod_in(space.as_bytes(), ip));
+        writeln!(out, "{ip} {found:?} {within:?} {}", reader.pod_by_ip(ip).is_some()).unwrap();
     }
+    drop(reader);
+    let counts: Vec<_> = store.freshness().map(|kind| (kind.kind, kind.objects)).collect();
+    writeln!(out, "{counts:?}").unwrap();
     out
 }
 
