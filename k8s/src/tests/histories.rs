@@ -67,6 +67,7 @@ fn set_version(object: &mut Object<'static>, version: u64) {
         Object::Service(service) => service.meta.version = version,
         Object::Slice(slice) | Object::ImportSlice(slice) => slice.meta.version = version,
         Object::Import(import) => import.meta.version = version,
+        Object::Export(export) => export.meta.version = version,
         Object::Pod(pod) => (pod.meta.version, pod.terminating) = (version, false),
     }
 }
@@ -212,6 +213,7 @@ fn so_does_one_of_which_a_part_is_kept() {
             endpoints: flag(),
             pods: flag(),
             multicluster: flag(),
+            exports: flag(),
             pod_names: flag(),
             pod_labels: flag(),
             zones: flag(),
