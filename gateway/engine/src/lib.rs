@@ -6,6 +6,7 @@ pub mod control;
 mod door;
 mod everywhere;
 mod exchange;
+pub mod explain;
 mod gate;
 mod gateway;
 mod kept;

@@ -13,6 +13,7 @@ use crate::control::Controlled;
 use crate::door::{Admission, Signature};
 use crate::everywhere::Pass;
 use crate::exchange::{End, Exchange, Fault, MAX_DEPTH, MAX_HOOKS};
+use crate::explain::{Phase, Watch};
 use crate::gateway::Common;
 use crate::plugin::{Metadata, Observer, Plugin, Roles, Step, View};
 use crate::route::{Group, ListenerId, Routes};
@@ -156,6 +157,11 @@ impl Live {
 
     /// Runs `x` until it is over or has to wait. Never blocks; allocates nothing of its own.
     pub fn advance(&self, x: &mut Exchange) -> Progress {
+        self.advance_watched(x, &mut ())
+    }
+
+    /// The same, and `watch` sees every hook.
+    pub(crate) fn advance_watched(&self, x: &mut Exchange, watch: &mut impl Watch) -> Progress {
         let mut step = std::mem::replace(&mut x.resume, Step::Next);
         loop {
             // Take the last hook at its word…
@@ -200,7 +206,9 @@ impl Live {
                     match self.sites[frame.site].chain.get(frame.at) {
                         Some(link) => {
                             x.note_link(link.name);
-                            link.plugin.query(x)
+                            let step = link.plugin.query(x);
+                            watch.hook(self, x, Phase::Query, step);
+                            step
                         }
                         None => Step::Fail(Fault::UNANSWERED),
                     }
@@ -209,13 +217,17 @@ impl Live {
                     Some((at, carry)) => {
                         frame.at = at;
                         x.note_return(Some(at));
-                        self.plugin(x).answer(x, carry)
+                        let step = self.plugin(x).answer(x, carry);
+                        watch.hook(self, x, Phase::Answer, step);
+                        step
                     }
                     None if x.depth == 0 => return Progress::Finished(end),
                     None => {
                         x.depth -= 1;
                         x.note_return(Some(x.top().at));
-                        self.plugin(x).asked(x, x.top().carry)
+                        let step = self.plugin(x).asked(x, x.top().carry);
+                        watch.hook(self, x, Phase::Asked, step);
+                        step
                     }
                 },
             };
@@ -232,6 +244,11 @@ impl Live {
 
     /// Sees an exchange through which had to wait.
     pub async fn finish(&self, x: &mut Exchange) -> End {
+        self.finish_watched(x, &mut ()).await
+    }
+
+    /// The same, and `watch` sees every hook.
+    pub(crate) async fn finish_watched(&self, x: &mut Exchange, watch: &mut impl Watch) -> End {
         loop {
             let outcome = {
                 let carry = x.top().carry;
@@ -253,8 +270,9 @@ impl Live {
             };
             let progress = match outcome {
                 Ok(step) => {
+                    watch.hook(self, x, Phase::Work, step);
                     x.resume = step;
-                    match catch_unwind(AssertUnwindSafe(|| self.advance(x))) {
+                    match catch_unwind(AssertUnwindSafe(|| self.advance_watched(x, watch))) {
                         Ok(progress) => progress,
                         Err(panic) => Progress::Finished(self.panicked(x, &*panic)),
                     }
@@ -334,14 +352,14 @@ impl Live {
     }
 
     /// The plugin that the exchange stands at.
-    fn plugin(&self, x: &Exchange) -> &dyn Plugin {
+    pub(crate) fn plugin(&self, x: &Exchange) -> &dyn Plugin {
         let frame = x.top();
         // `at` was the index of a link when its hook was called.
         &*self.sites[frame.site].chain[frame.at].plugin
     }
 
     /// Logs and counts a panic; tells what the client gets.
-    fn panicked(&self, x: &mut Exchange, panic: &(dyn Any + Send)) -> End {
+    pub(crate) fn panicked(&self, x: &mut Exchange, panic: &(dyn Any + Send)) -> End {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str))

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use wire::{Answer, Name};
 
+use crate::control::Value;
 use crate::exchange::{End, Exchange, Fault, Transport};
 use crate::route::{ListenerId, Route};
 
@@ -87,6 +88,12 @@ pub trait Plugin: fmt::Debug + Send + Sync + 'static {
     /// wait in `query` [`Step::Next`] goes on down, after one in `answer` it goes on up.
     fn work<'a>(&'a self, _x: &'a mut Exchange, _carry: Carry) -> Work<'a> {
         Box::pin(std::future::ready(Step::Fail(Fault::UNANSWERED)))
+    }
+
+    /// Says to who looks for the reasons of an answer why this plugin has just done what it did in `query` or `work`: fields,
+    /// of which `why` is a sentence and the others are facts. Called for `causeway explain` alone.
+    fn explain(&self, _x: &Exchange, _step: Step) -> Option<Value> {
+        None
     }
 }
 

@@ -145,6 +145,21 @@ impl Group {
         self.zones.get(zone).into_iter().flatten().map(|(site, _)| *site)
     }
 
+    /// The block of a view for the longest zone of `name` that has one, and its route; whoever asks.
+    pub(crate) fn route_of_view(
+        &self,
+        sites: &[Site],
+        name: &wire::Name,
+        view: &str,
+    ) -> Option<(usize, usize)> {
+        name.suffixes().find_map(|zone| {
+            let blocks = self.zones.get(zone)?.iter();
+            let mut blocks =
+                blocks.filter(|(site, _)| sites[*site].views.iter().any(|own| own.name() == view));
+            blocks.next().copied()
+        })
+    }
+
     /// The zones of the keys, in wire form.
     pub fn zones(&self) -> impl Iterator<Item = &[u8]> {
         let all = self.zones.keys();

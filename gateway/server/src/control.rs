@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::admin::{Ask, Handler, Later, Told};
 use engine::control::{Controlled, Report, Value};
+use engine::explain::{Inquiry, explain};
 use engine::{Gateway, Live, Process};
 use tokio::task::JoinSet;
 
@@ -124,11 +125,19 @@ struct Own {
 ///
 /// # Errors
 /// What is wrong with the question, or keeps it from being answered.
-async fn answer(verb: &str, args: Vec<String>, live: &Live, own: Own) -> Result<Report, String> {
+async fn answer(
+    verb: &str,
+    args: Vec<String>,
+    live: &Arc<Live>,
+    own: Own,
+) -> Result<Report, String> {
     match verb {
         "status" => status(args, live, own).await,
+        "explain" => explain(live, &Inquiry::read(&args)?).await,
         verb if SUBJECTS.contains(&verb) => of_subjects(verb, args, live).await,
-        _ => Err(format!("there is no '{verb}': ask for status or {}", SUBJECTS.join(", "))),
+        _ => {
+            Err(format!("there is no '{verb}': ask for status, explain or {}", SUBJECTS.join(", ")))
+        }
     }
 }
 

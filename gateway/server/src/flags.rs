@@ -14,8 +14,10 @@ Usage: causeway [FLAGS]             serve
        causeway secret NAME [GROUP...]
                                     make secrets for a client, and the lines for the file that `identity` reads
        causeway status              say how the running process is
+       causeway explain NAME [TYPE] [--view VIEW] [--from ADDRESS] [--as IDENTITY[,GROUP...]] [--at LISTENER] [--tcp]
+                                    say how the running process answers a question, and why
        causeway verify [CLUSTER]    compare what the running process knows of its clusters with what is there
-           both with [--json] [--socket PATH] (default: causeway.sock in run_dir)
+           each with [--json] [--socket PATH] (default: causeway.sock in run_dir)
 
   -conf FILE        the Corefile ('stdin' for a pipe; default: Corefile in the working directory)
   -dns.port PORT    the port of dns:// keys without one (default 53)
@@ -84,7 +86,7 @@ const VALUED: &[(&str, &str)] = &[
 ];
 
 /// The verbs that the running process answers.
-const ASKED: &[&str] = &["status", "verify"];
+const ASKED: &[&str] = &["status", "explain", "verify"];
 
 /// Reads the words behind the program's name.
 pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, Refused> {
