@@ -27,6 +27,33 @@ impl Directive {
         Diagnostic::joined(wrong).map_or(Ok(()), Err)
     }
 
+    /// Reads the block by two tables: each line sets its property of either.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_block`](Self::read_block).
+    pub fn read_block_of<T, U>(
+        &self,
+        (table, into): (&[Prop<T>], &mut T),
+        (other, beside): (&[Prop<U>], &mut U),
+    ) -> Result<(), Diagnostic> {
+        let read = |line: &Self| {
+            let name = &line.name;
+            if table.iter().any(|prop| prop.name == name.text) {
+                return line.read_line(table, into);
+            }
+            if other.iter().any(|prop| prop.name == name.text) {
+                return line.read_line(other, beside);
+            }
+            let names =
+                table.iter().map(|prop| prop.name).chain(other.iter().map(|prop| prop.name));
+            let names: Vec<_> = names.collect();
+            Err(name.wrong("is not a property").help(known(&name.text, &names)))
+        };
+        let wrong: Vec<_> = self.lines().iter().map(read).filter_map(Result::err).collect();
+        Diagnostic::joined(wrong).map_or(Ok(()), Err)
+    }
+
     /// Reads this one line by a table, for blocks that hold other lines as well.
     ///
     /// # Errors

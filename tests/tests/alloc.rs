@@ -144,6 +144,7 @@ async fn gateway(corefile: &str) -> Arc<Gateway> {
     let build = Build {
         plugins: plugins::CHAIN,
         transports: Fronts::TRANSPORTS,
+        check_cluster: plugins::check_cluster,
         port: 53,
         process: Arc::new(process),
         common: Common::new(Limits::default()),

@@ -41,6 +41,13 @@ pub struct Block {
     pub place: Place,
 }
 
+impl Block {
+    /// The key of a block that declares a cluster; none of a server block.
+    pub fn cluster(&self) -> Option<&Key> {
+        self.keys.first().filter(|key| key.scheme == Scheme::Cluster)
+    }
+}
+
 impl Corefile {
     /// Shows a diagnostic with the line that it means.
     pub fn render(&self, diagnostic: &Diagnostic) -> String {

@@ -48,6 +48,28 @@ const PROPS: &[Prop<Cache>] = &[
     },
 ];
 
+/// What another table sets.
+const OTHERS: &[Prop<u32>] = &[Prop {
+    name: "depth",
+    words: "NUMBER",
+    set: |depth, words| words.parsed().map(|number| *depth = number),
+}];
+
+#[test]
+fn a_block_of_two_tables() {
+    let both = |text: &str| {
+        let (mut cache, mut depth) = (Cache::default(), 0);
+        let line = directive(text).expect(text);
+        let read = line.read_block_of((PROPS, &mut cache), (OTHERS, &mut depth));
+        read.map(|()| (cache.capacity, depth)).map_err(|wrong| wrong.apart())
+    };
+    assert_eq!(both("cache {\n success 5\n depth 7\n flag\n}"), Ok((5, 7)));
+    let wrong = both("cache {\n dept 5\n depth x\n success\n}").expect_err("wrong");
+    let helps: Vec<_> = wrong.iter().map(|one| one.help.as_deref().unwrap_or_default()).collect();
+    let known = "did you mean 'depth'? (known: success, zones, inner, flag, depth)";
+    assert_eq!(helps, [known, "write: depth NUMBER", "write: success CAPACITY"]);
+}
+
 /// Reads a directive's block.
 fn read(text: &str) -> Result<Cache, String> {
     let mut cache = Cache::default();

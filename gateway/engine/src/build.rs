@@ -9,6 +9,7 @@ use config::{Block, Diagnostic, Directive, Key, Scheme, Word};
 use wire::Name;
 
 use crate::admin::Page;
+use crate::cluster::{self, CheckCluster, ClusterBlock};
 use crate::door::Door;
 use crate::everywhere;
 use crate::exchange::Transport;
@@ -35,6 +36,8 @@ pub struct Build<'a> {
     pub plugins: &'a [&'static Descriptor],
     /// The transports that can be served.
     pub transports: &'a [Transport],
+    /// What declared clusters are checked by.
+    pub check_cluster: CheckCluster,
     /// The port of `dns://` keys without one.
     pub port: u16,
     /// The process.
@@ -103,18 +106,20 @@ impl Build<'_> {
         let mut wrong = Vec::new();
         let mut whole = Whole::default();
         let mut drafts = Vec::new();
-        for block in blocks {
+        let clusters = cluster::declared(blocks, &mut wrong);
+        for block in blocks.iter().filter(cluster::serves) {
             drafts.push(self.draft(block, &mut wrong));
         }
         for plugin in self.plugins {
             for draft in &mut drafts {
-                if let Err(diagnostic) = self.set_up(plugin, draft, &mut whole) {
+                if let Err(diagnostic) = self.set_up(plugin, draft, &clusters, &mut whole) {
                     wrong.extend(diagnostic.apart());
                 }
             }
             let links = std::mem::take(&mut whole.everywhere);
             everywhere::place(&links, drafts.iter_mut().map(|draft| &mut draft.site));
         }
+        cluster::unused(&clusters, self.check_cluster, &mut wrong, &mut whole.warnings);
         let (groups, routes) = self.groups(&drafts, &mut wrong);
         check_tls(&groups, &drafts, &routes, &mut wrong, &mut whole.warnings);
         whole.warnings.extend(drafts.iter().find_map(|draft| {
@@ -226,6 +231,7 @@ impl Build<'_> {
         &self,
         plugin: &Descriptor,
         draft: &mut Draft<'_>,
+        clusters: &[ClusterBlock],
         whole: &mut Whole,
     ) -> Result<(), Diagnostic> {
         let directives: Vec<&Directive> = draft
@@ -243,6 +249,7 @@ impl Build<'_> {
             block: &draft.block.directives,
             keys: &draft.keys,
             zones: &draft.zones,
+            clusters,
             site: &mut draft.site,
             whole,
             previous: self.previous.as_ref().map(|live| &live.shared),

@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod build;
+mod cluster;
 pub mod control;
 mod door;
 mod everywhere;
@@ -27,6 +28,7 @@ mod trail;
 mod tests;
 
 pub use build::{Build, Built, Origin};
+pub use cluster::{CheckCluster, ClusterBlock};
 pub use door::{Admission, Door, Http, Identity, Kept as SessionKept, Method, Session, Signature};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
 pub use gate::Reach;

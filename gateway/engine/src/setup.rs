@@ -15,6 +15,7 @@ use wire::Name;
 
 use crate::admin::{Handler, Page};
 use crate::build::Origin;
+use crate::cluster::ClusterBlock;
 use crate::control::{Control, Controlled};
 use crate::door::Door;
 use crate::everywhere::{Everywhere, Pass};
@@ -152,6 +153,7 @@ pub struct Setup<'a> {
     pub(crate) block: &'a [Directive],
     pub(crate) keys: &'a [BlockKey],
     pub(crate) zones: &'a [Name],
+    pub(crate) clusters: &'a [ClusterBlock],
     pub(crate) site: &'a mut SiteBuilder,
     pub(crate) whole: &'a mut Whole,
     pub(crate) previous: Option<&'a Shared>,
@@ -494,7 +496,10 @@ impl<'a> Setup<'a> {
     /// Says something that does not stop the start.
     pub fn warn(&mut self, mut warning: Diagnostic) {
         warning.what = format!("plugin/{}: {}", self.name, warning.what);
-        self.whole.warnings.push(warning);
+        // What several blocks use is odd once.
+        if !self.whole.warnings.contains(&warning) {
+            self.whole.warnings.push(warning);
+        }
     }
 }
 

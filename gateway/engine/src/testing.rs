@@ -250,6 +250,7 @@ fn build(
             Transport::Quic,
             Transport::Grpc,
         ],
+        check_cluster: |_| Ok(()),
         port: 53,
         process: Arc::clone(process),
         common,

@@ -5,6 +5,17 @@ pub mod shared;
 #[cfg(test)]
 mod tests;
 
+use config::Diagnostic;
+use engine::ClusterBlock;
+
+/// Says what is wrong with a declared cluster that no plugin uses.
+///
+/// # Errors
+/// Wrong lines, and any number of ways to connect but one.
+pub fn check_cluster(block: &ClusterBlock) -> Result<(), Diagnostic> {
+    shared::cluster::connection::check(block)
+}
+
 /// Declares each plugin's module and lists its descriptor.
 macro_rules! plugins {
     ($($(#[$attr:meta])* $name:ident)*) => {

@@ -60,16 +60,22 @@ pub(crate) fn check(settings: &Settings, source: &Source, name: &Path) -> Result
         .iter()
         .chain(&built.warnings)
         .map(|one| corefile.render_warning(one) + "\n");
-    let blocks = match corefile.blocks.len() {
+    let clusters = corefile.blocks.iter().filter(|block| block.cluster().is_some()).count();
+    let blocks = match corefile.blocks.len() - clusters {
         1 => "1 block".to_owned(),
         count => format!("{count} blocks"),
+    };
+    let clusters = match clusters {
+        0 => String::new(),
+        1 => " and 1 cluster".to_owned(),
+        count => format!(" and {count} clusters"),
     };
     let odd = match corefile.warnings.len() + built.warnings.len() {
         0 => "",
         1 => ", and one warning",
         _ => ", and warnings",
     };
-    Ok(warnings.chain([format!("{} is right: {blocks}{odd}", name.display())]).collect())
+    Ok(warnings.chain([format!("{} is right: {blocks}{clusters}{odd}", name.display())]).collect())
 }
 
 /// Serves until told to stop; the exit code.
@@ -324,6 +330,7 @@ fn build(
     let build = Build {
         plugins: plugins::CHAIN,
         transports: Fronts::TRANSPORTS,
+        check_cluster: plugins::check_cluster,
         port,
         process: Arc::clone(process),
         common,

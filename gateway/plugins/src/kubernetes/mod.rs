@@ -5,10 +5,8 @@ mod copy;
 mod handler;
 mod lookup;
 mod metadata;
-mod metrics;
 mod search;
 mod setup;
-mod source;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -21,10 +19,10 @@ use k8s::Store;
 use wire::Name;
 
 use crate::shared::cluster::Calls;
+use crate::shared::cluster::source::Source;
 use crate::shared::fall::Fall;
 use crate::shared::transfer::Copies;
 use crate::shared::zones::Zones;
-use source::Source;
 
 /// The registry entry.
 pub static PLUGIN: Descriptor =

@@ -1,19 +1,19 @@
 //! From the directive's words to the plugin.
 
 use std::iter::once;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use config::value::ResolvConf;
 use config::{Diagnostic, Prop, Word, Words};
 use engine::{Role, Setup};
-use k8s::{Keep, Limits, Selector, Store, Tls};
+use k8s::{Keep, Selector, Store};
 use wire::Name;
 
-use super::source::{self, Source};
 use super::{Cluster, Kubernetes, Pods};
 use crate::shared::cluster::address::is_reverse;
+use crate::shared::cluster::connection::{self, Connection};
+use crate::shared::cluster::source::{self, Source, Want};
 use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
 use crate::shared::transfer::Copies;
@@ -24,24 +24,16 @@ use crate::shared::{file, host};
 const TTL: u32 = 5;
 /// The longest time to live, in seconds.
 const MAX_TTL: i64 = 3600;
-/// How long the start waits for the cluster where nothing else is stated.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where the machine's own search domains are.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// What a directive says.
 #[derive(Debug)]
 pub(super) struct Config {
-    /// The API server.
-    pub(super) endpoint: Option<Word>,
-    /// The files to authenticate both sides by.
-    pub(super) tls: Option<(Word, Tls)>,
-    /// A kubeconfig file and a context in it.
-    pub(super) kubeconfig: Option<(Word, Option<String>)>,
-    /// A folder of manifests.
-    pub(super) manifests: Option<Word>,
-    /// Limits on requests.
-    pub(super) limits: Limits,
+    /// How the cluster is reached.
+    pub(super) connection: Connection,
+    /// Declared clusters in place of that, the first one first.
+    clusters: Vec<Word>,
     /// The namespaces to expose; all if empty.
     pub(super) namespaces: Vec<String>,
     /// What labels of namespaces must fulfil, and where that is said.
@@ -64,8 +56,6 @@ pub(super) struct Config {
     multicluster: Vec<Word>,
     /// Whether headless services have names for topology zones.
     zonal: Option<Word>,
-    /// How long the start waits for the cluster.
-    startup_timeout: Duration,
     /// What is odd about all that.
     warnings: Vec<Diagnostic>,
 }
@@ -73,11 +63,8 @@ pub(super) struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            endpoint: None,
-            tls: None,
-            kubeconfig: None,
-            manifests: None,
-            limits: Limits::default(),
+            connection: Connection::default(),
+            clusters: Vec::new(),
             namespaces: Vec::new(),
             namespace_labels: None,
             labels: None,
@@ -89,7 +76,6 @@ impl Default for Config {
             fall: None,
             multicluster: Vec::new(),
             zonal: None,
-            startup_timeout: STARTUP_TIMEOUT,
             warnings: Vec::new(),
         }
     }
@@ -98,64 +84,17 @@ impl Default for Config {
 /// The properties.
 const PROPS: &[Prop<Config>] = &[
     Prop {
-        name: "endpoint",
-        words: "URL",
+        name: "cluster",
+        words: "NAME...",
         set: |config, words| {
-            config.endpoint = Some(words.one()?.clone());
-            if let [more, ..] = words.rest() {
-                let odd = more.wrong("is passed over: only the first API server is used");
-                config
-                    .warnings
-                    .push(odd.help("name one address, of a load balancer if there are more"));
+            for word in once(words.one()?).chain(words.rest()) {
+                if config.clusters.iter().any(|other| other.text == word.text) {
+                    return Err(word.wrong("stands there twice").help("name each cluster once"));
+                }
+                config.clusters.push(word.clone());
             }
             Ok(())
         },
-    },
-    Prop {
-        name: "tls",
-        words: "CERT KEY CACERT",
-        set: |config, words| {
-            let first = words.peek().cloned();
-            let mut file = || words.one().map(|word| PathBuf::from(&word.text));
-            let tls = Tls { certificate: file()?, key: file()?, authorities: file()? };
-            config.tls = first.map(|word| (word, tls));
-            Ok(())
-        },
-    },
-    Prop {
-        name: "kubeconfig",
-        words: "FILE [CONTEXT]",
-        set: |config, words| {
-            let file = words.one()?.clone();
-            config.kubeconfig = Some((file, words.maybe().map(|word| word.text.clone())));
-            Ok(())
-        },
-    },
-    Prop {
-        name: "manifests",
-        words: "DIR",
-        set: |config, words| words.one().map(|word| config.manifests = Some(word.clone())),
-    },
-    Prop {
-        name: "apiserver_qps",
-        words: "QPS",
-        set: |config, words| {
-            let rate = |text: &str| match text.parse::<f64>() {
-                Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-                _ => Err("not a number of requests a second, 0 or more"),
-            };
-            words.read(rate).map(|rate| config.limits.qps = rate)
-        },
-    },
-    Prop {
-        name: "apiserver_burst",
-        words: "BURST",
-        set: |config, words| words.read(count).map(|count| config.limits.burst = count),
-    },
-    Prop {
-        name: "apiserver_max_inflight",
-        words: "MAX",
-        set: |config, words| words.read(count).map(|count| config.limits.inflight = count),
     },
     Prop {
         name: "namespaces",
@@ -256,17 +195,7 @@ const PROPS: &[Prop<Config>] = &[
             Ok(())
         },
     },
-    Prop {
-        name: "startup_timeout",
-        words: "DURATION",
-        set: |config, words| words.duration().map(|limit| config.startup_timeout = limit),
-    },
 ];
-
-/// Reads a number of requests.
-fn count(text: &str) -> Result<u32, &'static str> {
-    text.parse().map_err(|_| "not a whole number, 0 or more")
-}
 
 /// Reads the words that are left as a label selector.
 fn selector(words: &mut Words<'_>) -> Result<Selector, Diagnostic> {
@@ -281,10 +210,16 @@ fn selector(words: &mut Words<'_>) -> Result<Selector, Diagnostic> {
 /// What is wrong with the directive.
 pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     set_up_with(setup, |setup, config, keep| {
-        let source = source::share(setup, config, keep)?;
-        let store = source.store().clone();
-        setup.before_serving(source.wait(config.startup_timeout));
-        Ok((store, Some(source)))
+        let want = config.want(keep);
+        let source = match &config.clusters[..] {
+            [] => source::stated(setup, &config.connection, want)?,
+            [name] => source::declared(setup, name, want)?,
+            [_, second, ..] => {
+                let wrong = second.wrong("is a second cluster for the same names");
+                return Err(wrong.help("name one, and write a server block for the other"));
+            }
+        };
+        Ok((source.store().clone(), Some(source)))
     })
 }
 
@@ -302,7 +237,10 @@ pub(super) fn set_up_with(
 ) -> Result<(), Diagnostic> {
     let directive = setup.once()?;
     let mut config = Config::default();
-    directive.read_block(PROPS, &mut config)?;
+    let mut connection = Connection::default();
+    directive.read_block_of((PROPS, &mut config), (connection::PROPS, &mut connection))?;
+    connection.warn(setup);
+    config.connection = connection;
     config.warnings.drain(..).for_each(|odd| setup.warn(odd));
     let zones = setup.zones_of(&directive.args);
     let multicluster = config.check(setup, &zones)?;
@@ -361,6 +299,12 @@ impl Cluster {
 impl Config {
     /// Refuses what does not go together; gives the zones of cluster sets.
     fn check(&self, setup: &mut Setup<'_>, zones: &[Name]) -> Result<Vec<Name>, Diagnostic> {
+        if let ([cluster, ..], Some(word)) =
+            (&self.clusters[..], Connection::stated(setup.directive()))
+        {
+            let wrong = word.wrong(format_args!("stands beside the declared cluster '{cluster}'"));
+            return Err(wrong.help(format!("write it in the block cluster://{cluster}")));
+        }
         if let (Some((word, _)), false) = (&self.namespace_labels, self.namespaces.is_empty()) {
             let wrong = word.wrong("and namespaces cannot both be set");
             return Err(wrong.help("keep the one that says which namespaces are meant"));
@@ -386,6 +330,15 @@ impl Config {
             }
         }
         Ok(multicluster)
+    }
+
+    /// What is wanted of a cluster.
+    fn want(&self, keep: Keep) -> Want {
+        Want {
+            keep,
+            labels: self.labels.clone(),
+            namespace_labels: self.namespace_labels.as_ref().map(|(_, labels)| labels.clone()),
+        }
     }
 
     /// What the store has to hold.

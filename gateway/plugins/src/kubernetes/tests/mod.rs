@@ -1,5 +1,6 @@
 //! The facts `kubernetes.*`, by table: a Corefile and manifests in, replies in words out.
 
+mod declared;
 mod endpoints;
 mod names;
 mod pods;

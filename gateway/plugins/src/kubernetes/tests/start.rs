@@ -8,8 +8,8 @@ use k8s::{Kind, Probe, State, WatchSet};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::super::metrics::Figures;
-use super::super::source::Source;
+use crate::shared::cluster::metrics::Figures;
+use crate::shared::cluster::source::Source;
 use crate::shared::testing::logged;
 
 /// Watches of a cluster that never answers.
@@ -17,7 +17,7 @@ fn nowhere() -> Arc<Source> {
     let folder = k8s::Source::Manifests(PathBuf::from("nosuch"));
     let watches =
         WatchSet::start(&k8s::Config::new(folder), Arc::new(k8s::Quiet), &Handle::current());
-    Arc::new(Source::new(watches))
+    Arc::new(Source::of(watches))
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +48,7 @@ fn watches_tell_their_figures() {
         url: "https://user:secret@api.example.org:6443/x".to_owned(),
         tls: None,
     };
-    let figures = Figures::new(&cluster);
+    let figures = Figures::new("", &cluster);
     figures.request("200", "GET", "api.example.org:6443");
     figures.latency("GET", "api.example.org:6443", 0.03);
     figures.limited("GET", "api.example.org:6443", 0.001);

@@ -2,8 +2,11 @@
 
 pub(crate) mod address;
 mod calls;
+pub(crate) mod connection;
+pub(crate) mod metrics;
 pub(crate) mod name;
 mod pen;
+pub(crate) mod source;
 pub(crate) mod stale;
 
 use std::net::IpAddr;

@@ -40,14 +40,14 @@ const STATES: [State; 6] = [
 
 /// Counts what the watches of one cluster tell. Nothing here is on a query's way.
 #[derive(Debug)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     /// The cluster, in a word.
     cluster: String,
 }
 
 impl Figures {
-    /// The figures of a cluster.
-    pub(super) fn new(source: &Source) -> Self {
+    /// The figures of a cluster, by the name that it is declared by, or else by where it is.
+    pub(crate) fn new(name: &str, source: &Source) -> Self {
         for (name, help) in [
             (PROGRAMMING, "Time from a change of endpoints until DNS answers tell it, in seconds."),
             (REQUEST, "Latency of requests to the API server, in seconds."),
@@ -61,6 +61,7 @@ impl Figures {
             describe(name, help);
         }
         let cluster = match source {
+            _ if !name.is_empty() => name.to_owned(),
             Source::InCluster => "in-cluster".to_owned(),
             Source::Endpoint { url, .. } => {
                 let host = url.split_once("://").map_or(&**url, |(_, rest)| rest);

@@ -1,0 +1,79 @@
+//! Clusters that the Corefile declares.
+
+use engine::testing::Bench;
+
+/// A block that declares a cluster, and one that uses it.
+fn corefile(declared: &str, uses: &str) -> String {
+    format!(
+        "cluster://prod {{\n {declared}\n}}\ncluster.local {{\n kubernetes {{\n {uses}\n }}\n}}\n"
+    )
+}
+
+#[test]
+fn wrong_declarations_are_refused_with_a_remedy() {
+    let good = "manifests .";
+    for (declared, uses, want) in [
+        (good, "cluster", "cluster NAME..."),
+        (good, "cluster prodd", "did you mean 'prod'?"),
+        (good, "cluster prod prod", "'prod' stands there twice"),
+        (good, "cluster prod\n endpoint a", "'endpoint' stands beside the declared cluster 'prod'"),
+        (good, "cluster prod\n startup_timeout 1s", "(write it in the block cluster://prod)"),
+        ("", "cluster prod", "'cluster://prod' says no way to connect to the cluster"),
+        (
+            "domain a.test",
+            "cluster prod",
+            "write: kubeconfig FILE, endpoint URL, in_cluster, or manifests DIR",
+        ),
+        ("manifests .\n in_cluster", "cluster prod", "'in_cluster' is a second way to connect"),
+        ("kubeconfig a\n endpoint b", "cluster prod", "is a second way to connect"),
+        ("manifests .\n tls a b c", "cluster prod", "tls stands without the address"),
+        ("manifests nosuch", "cluster prod", "'nosuch' is not a folder"),
+        ("in_cluster", "cluster prod", "this process does not run in a cluster"),
+        ("manifests .\n ttl 5", "cluster prod", "'ttl' is not a property"),
+        ("manifests .\n domian x", "cluster prod", "did you mean 'domain'?"),
+        ("manifests .\n domain .", "cluster prod", "'.' is no domain"),
+        ("manifests .\n snapshot", "cluster prod", "write: snapshot DIR [MAX_AGE]"),
+        ("manifests .\n snapshot /var x", "cluster prod", "is wrong"),
+        ("manifests .\n apiserver_qps -1", "cluster prod", "0 or more"),
+        ("manifests .\n manifests . .", "cluster prod", "one too many"),
+    ] {
+        let refused = Bench::refused(crate::CHAIN, &corefile(declared, uses));
+        assert!(refused.contains(want), "{declared} | {uses}: {refused}");
+        assert!(refused.starts_with("plugin/kubernetes: "), "{refused}");
+        assert_eq!(refused.lines().count(), 1, "{refused}");
+    }
+    let in_block = "a.test {\n kubernetes {\n manifests .\n in_cluster\n }\n}\n";
+    assert!(Bench::refused(crate::CHAIN, in_block).contains("stands beside the address"));
+    let in_block = "a.test {\n kubernetes {\n in_cluster\n }\n}\n";
+    assert!(Bench::refused(crate::CHAIN, in_block).contains("does not run in a cluster"));
+}
+
+#[test]
+fn a_wrong_declaration_is_told_once_however_many_use_it() {
+    let corefile = "cluster://prod {\n manifests . .\n domian x\n}\na.test {\n kubernetes {\n cluster prod\n }\n}\nb.test {\n kubernetes {\n cluster prod\n }\n}\n";
+    assert_eq!(Bench::refused(crate::CHAIN, corefile).lines().count(), 2);
+}
+
+#[tokio::test]
+async fn declared_clusters_answer_under_any_zone_and_outlive_a_reload() {
+    let folder = std::env::temp_dir().join(format!("causeway-declared-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: 10.96.0.9}\n";
+    std::fs::write(folder.join("shop.yaml"), service).unwrap();
+    let corefile = format!(
+        "(uses) {{\n kubernetes {{\n cluster prod\n }}\n}}\na.test {{\n import uses\n}}\nb.test {{\n import uses\n}}\ncluster://prod {{\n manifests {}\n startup_timeout 10s\n}}\n",
+        folder.display()
+    );
+    let mut bench = Bench::new(crate::CHAIN, &corefile);
+    assert!(bench.built.warnings.is_empty(), "{:?}", bench.built.warnings);
+    bench.built.waits.over().await.unwrap();
+    let reply = |zone: &str| format!("NOERROR aa rd | web.shop.svc.{zone}. 5 A 10.96.0.9");
+    assert_eq!(bench.now("web.shop.svc.a.test"), reply("a.test"));
+    assert_eq!(bench.now("web.shop.svc.b.test"), reply("b.test"));
+    bench.reload(&corefile.replace("b.test", "c.test")).unwrap();
+    assert_eq!(bench.now("web.shop.svc.c.test"), reply("c.test"), "the watches went on");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let page = engine::metrics::render();
+    let own = "causeway_kubernetes_objects{cluster=\"prod\",kind=\"services\"} 1";
+    assert!(page.contains(own), "{page}");
+}

@@ -1,0 +1,307 @@
+//! How a cluster is reached: the words of a `cluster://NAME` block, which a plugin's own block may have as well.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use config::{Diagnostic, Directive, Prop, Word};
+use engine::{ClusterBlock, Setup};
+use k8s::{Limits, Tls};
+use wire::Name;
+
+use crate::shared::file;
+
+/// How long the start waits for the cluster where nothing else is stated.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a declared cluster calls itself where nothing else is stated.
+const DOMAIN: &str = "cluster.local";
+/// The service account that pods have.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+/// The environment by which pods know their API server.
+const ENVIRONMENT: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+/// What is written where a way to connect is missing.
+const WAYS: &str = "write: kubeconfig FILE, endpoint URL, in_cluster, or manifests DIR";
+
+/// How a cluster is reached, and what holds for it however it is used.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// The API server.
+    endpoint: Option<Word>,
+    /// The files to authenticate both sides by.
+    tls: Option<(Word, Tls)>,
+    /// A kubeconfig file and a context in it.
+    pub(super) kubeconfig: Option<(Word, Option<String>)>,
+    /// A folder of manifests.
+    manifests: Option<Word>,
+    /// That the cluster is the one around this process.
+    in_cluster: Option<Word>,
+    /// Limits on requests.
+    pub(super) limits: Limits,
+    /// How long the start waits for the cluster.
+    pub(super) startup_timeout: Duration,
+    /// Where its last known state is kept.
+    pub(crate) snapshot: Option<Snapshot>,
+    /// What the cluster calls itself.
+    pub(super) domain: Option<Name>,
+    /// What is odd about all that.
+    warnings: Vec<Diagnostic>,
+}
+
+/// Where a cluster's last known state is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// The folder.
+    pub(crate) folder: PathBuf,
+    /// How old what is kept may be to be answered from; none if nothing is stated.
+    pub(crate) max_age: Option<Duration>,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            tls: None,
+            kubeconfig: None,
+            manifests: None,
+            in_cluster: None,
+            limits: Limits::default(),
+            startup_timeout: STARTUP_TIMEOUT,
+            snapshot: None,
+            domain: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// The properties.
+pub(crate) const PROPS: &[Prop<Connection>] = &[
+    Prop {
+        name: "endpoint",
+        words: "URL",
+        set: |connection, words| {
+            connection.endpoint = Some(words.one()?.clone());
+            if let [more, ..] = words.rest() {
+                let odd = more.wrong("is passed over: only the first API server is used");
+                connection
+                    .warnings
+                    .push(odd.help("name one address, of a load balancer if there are more"));
+            }
+            Ok(())
+        },
+    },
+    Prop {
+        name: "tls",
+        words: "CERT KEY CACERT",
+        set: |connection, words| {
+            let first = words.peek().cloned();
+            let mut file = || words.one().map(|word| PathBuf::from(&word.text));
+            let tls = Tls { certificate: file()?, key: file()?, authorities: file()? };
+            connection.tls = first.map(|word| (word, tls));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "kubeconfig",
+        words: "FILE [CONTEXT]",
+        set: |connection, words| {
+            let file = words.one()?.clone();
+            connection.kubeconfig = Some((file, words.maybe().map(|word| word.text.clone())));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "manifests",
+        words: "DIR",
+        set: |connection, words| words.one().map(|word| connection.manifests = Some(word.clone())),
+    },
+    Prop {
+        name: "in_cluster",
+        words: "",
+        set: |connection, words| {
+            connection.in_cluster = Some(words.name().clone());
+            Ok(())
+        },
+    },
+    Prop {
+        name: "apiserver_qps",
+        words: "QPS",
+        set: |connection, words| {
+            let rate = |text: &str| match text.parse::<f64>() {
+                Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+                _ => Err("not a number of requests a second, 0 or more"),
+            };
+            words.read(rate).map(|rate| connection.limits.qps = rate)
+        },
+    },
+    Prop {
+        name: "apiserver_burst",
+        words: "BURST",
+        set: |connection, words| words.read(count).map(|count| connection.limits.burst = count),
+    },
+    Prop {
+        name: "apiserver_max_inflight",
+        words: "MAX",
+        set: |connection, words| words.read(count).map(|count| connection.limits.inflight = count),
+    },
+    Prop {
+        name: "startup_timeout",
+        words: "DURATION",
+        set: |connection, words| words.duration().map(|limit| connection.startup_timeout = limit),
+    },
+    Prop {
+        name: "snapshot",
+        words: "DIR [MAX_AGE]",
+        set: |connection, words| {
+            let folder = PathBuf::from(&words.one()?.text);
+            let max_age = words.peek().is_some().then(|| words.duration()).transpose()?;
+            connection.snapshot = Some(Snapshot { folder, max_age });
+            Ok(())
+        },
+    },
+    Prop {
+        name: "domain",
+        words: "NAME",
+        set: |connection, words| {
+            let word = words.one()?;
+            let domain = Name::parse(&word.text).filter(|name| !name.is_root());
+            let wrong = || word.wrong("is no domain").help("write a name such as cluster.local");
+            connection.domain = Some(domain.ok_or_else(wrong)?);
+            Ok(())
+        },
+    },
+];
+
+/// Reads a number of requests.
+fn count(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "not a whole number, 0 or more")
+}
+
+/// What is wrong with a declared cluster, for those that nobody uses.
+///
+/// # Errors
+/// Wrong lines, and any number of ways to connect but one.
+pub(crate) fn check(block: &ClusterBlock) -> Result<(), Diagnostic> {
+    Connection::declared(block).map(drop)
+}
+
+impl Connection {
+    /// Reads the block of a declared cluster.
+    ///
+    /// # Errors
+    /// Wrong lines, and any number of ways to connect but one.
+    pub(super) fn declared(block: &ClusterBlock) -> Result<Self, Diagnostic> {
+        let mut connection = Self::default();
+        let read = |line: &Directive| line.read_line(PROPS, &mut connection).err();
+        let wrong: Vec<_> = block.lines().iter().filter_map(read).collect();
+        Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
+        let file = connection.kubeconfig.as_ref().map(|(file, _)| file);
+        let ways = [&connection.endpoint, &connection.manifests, &connection.in_cluster];
+        let ways: Vec<&Word> = ways.into_iter().flatten().chain(file).collect();
+        match &ways[..] {
+            [] => {
+                let wrong = block.key().wrong("says no way to connect to the cluster");
+                return Err(wrong.help(WAYS));
+            }
+            [_] => {}
+            [_, second, ..] => {
+                let wrong = second.wrong("is a second way to connect to the cluster");
+                let help = "a cluster has one of kubeconfig, endpoint, in_cluster and manifests";
+                return Err(wrong.help(help));
+            }
+        }
+        if let (Some((word, _)), None) = (&connection.tls, &connection.endpoint) {
+            let wrong = word.fault("tls stands without the address that it is for");
+            return Err(wrong.help("write `endpoint URL` beside it, or take it away"));
+        }
+        connection.domain.get_or_insert_with(|| Name::parse(DOMAIN).unwrap_or(Name::ROOT));
+        Ok(connection)
+    }
+
+    /// The line of a directive's block that says how to connect, if one does.
+    pub(crate) fn stated(directive: &Directive) -> Option<&Word> {
+        let mut names = directive.lines().iter().map(|line| &line.name);
+        names.find(|name| PROPS.iter().any(|prop| prop.name == name.text))
+    }
+
+    /// Tells what is odd about the lines.
+    pub(crate) fn warn(&self, setup: &mut Setup<'_>) {
+        self.warnings.iter().for_each(|odd| setup.warn(odd.clone()));
+    }
+
+    /// Tells what the file lacks.
+    pub(super) fn warn_of_file(&self, setup: &mut Setup<'_>, source: &k8s::Source) {
+        if let (Some((file, _)), Some(odd)) = (&self.kubeconfig, source.odd()) {
+            setup.warn(
+                file.wrong(odd)
+                    .help("make it with deploy/remote/kubeconfig.sh, or name another context"),
+            );
+        }
+    }
+
+    /// Where the cluster is. A kubeconfig file is stronger than an address, and without either it is the one around this
+    /// process.
+    ///
+    /// # Errors
+    /// A connection that cannot be made from what is stated.
+    pub(super) fn source(&self) -> Result<k8s::Source, Diagnostic> {
+        let beside = self.endpoint.is_some() || self.kubeconfig.is_some();
+        if let Some(folder) = &self.manifests {
+            if beside || self.in_cluster.is_some() {
+                let wrong = folder.wrong("stands beside the address of a cluster");
+                return Err(wrong.help("take `manifests` away, or `endpoint` and `kubeconfig`"));
+            }
+            let path = Path::new(&folder.text);
+            if !path.is_dir() {
+                let wrong = folder.wrong("is not a folder");
+                return Err(wrong.help("name a folder of Kubernetes manifests, YAML files"));
+            }
+            return Ok(k8s::Source::Manifests(path.to_path_buf()));
+        }
+        if let (Some(word), true) = (&self.in_cluster, beside) {
+            let wrong = word.wrong("stands beside the address of a cluster");
+            return Err(wrong.help("take `in_cluster` away, or `endpoint` and `kubeconfig`"));
+        }
+        if let Some((file, context)) = &self.kubeconfig {
+            readable(Path::new(&file.text)).map_err(|error| {
+                let wrong = file.wrong(format_args!("cannot be read: {error}"));
+                wrong.help("name a kubeconfig file that this process may read")
+            })?;
+            let file = Path::new(&file.text).to_path_buf();
+            return Ok(k8s::Source::Kubeconfig { file, context: context.clone() });
+        }
+        if let Some(url) = &self.endpoint {
+            let tls = self.tls.as_ref().map(|(word, tls)| {
+                for file in [&tls.certificate, &tls.key, &tls.authorities] {
+                    readable(file).map_err(|error| {
+                        let file = file.display();
+                        word.fault(format!("'{file}' cannot be read: {error}"))
+                            .help("write: tls CERT KEY CACERT, three PEM files")
+                    })?;
+                }
+                Ok(tls.clone())
+            });
+            let tls = tls.transpose()?;
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            let text = match url.text.contains("://") {
+                true => url.text.clone(),
+                false => format!("{scheme}://{}", url.text),
+            };
+            return Ok(k8s::Source::Endpoint { url: text, tls });
+        }
+        let known = ENVIRONMENT.iter().all(|name| std::env::var_os(name).is_some());
+        if known && readable(Path::new(ACCOUNT)).is_ok() {
+            return Ok(k8s::Source::InCluster);
+        }
+        Err(match &self.in_cluster {
+            Some(word) => word
+                .wrong("is said, but this process does not run in a cluster")
+                .help("write: kubeconfig FILE, endpoint URL, or manifests DIR"),
+            None => Diagnostic::new("no cluster is stated, and this process does not run in one")
+                .help("write: kubeconfig FILE, endpoint URL, or manifests DIR"),
+        })
+    }
+}
+
+/// Whether a file can be opened and has an end.
+fn readable(path: &Path) -> std::io::Result<()> {
+    file::open(path).map(drop)
+}
