@@ -23,6 +23,13 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// A cluster with every kind of name.
 const MANIFESTS: &str = include_str!("../../gateway/server/demo/shop.yaml");
 
+/// A service that cannot be reached from outside, and has no endpoints.
+const BARE: &str = "apiVersion: v1
+kind: Service
+metadata: {name: bare, namespace: shop}
+spec: {clusterIP: 10.96.10.99, ports: [{name: http, port: 80}]}
+";
+
 /// What is asked, and the response code and the number of answers that it gets.
 const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("web.shop.svc.cluster.local", "A", 0, 1),
@@ -60,6 +67,11 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("db-0.db.shop.outside.test", "A", 0, 1),
     ("outside.test", "NS", 0, 1),
     ("web.shop.outside.test", "A", 3, 0),
+    ("edge.shop.svc.reach.test", "A", 0, 1),
+    ("edge.shop.svc.reach.test", "SRV", 0, 1),
+    ("web.shop.svc.reach.test", "A", 0, 2),
+    ("_http._tcp.web.shop.svc.reach.test", "SRV", 0, 2),
+    ("bare.shop.svc.reach.test", "A", 0, 0),
     ("elsewhere.example", "A", 5, 0),
 ];
 
@@ -105,6 +117,17 @@ outside.test:{port} tls://outside.test:{secure} {{
         manifests {manifests}
         pods verified
     }}
+}}
+reach.test:{port} tls://reach.test:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    kubernetes {{
+        manifests {manifests}
+        pods verified
+        reach loadbalancer externalip endpoints
+    }}
+    loadbalance
 }}
 cached.test:{port} tls://cached.test:{secure} {{
     tls {pair}
@@ -215,6 +238,7 @@ fn ask_over_tls(tls: &mut Connection, octets: &[u8], buffer: &mut [u8], replies:
 fn cached_and_authoritative_answers_allocate_nothing() {
     let folder = Folder::new("alloc");
     folder.write("manifests/shop.yaml", MANIFESTS);
+    folder.write("manifests/bare.yaml", BARE);
     folder.write("zoned", ZONE);
     let (port, secure, pki) = (free_port(), free_port(), Pki::new());
     let pair = pki.server("server", &["127.0.0.1"]);

@@ -21,6 +21,7 @@ impl Cluster {
                 return;
             }
         }
+        self.names_outside(reader, ip, each);
         for (service, endpoint) in reader.endpoints_by_ip(ip).filter(|(_, one)| one.ready()) {
             let name = self.service_name(service.name(), service.namespace(), zone);
             let label = self.calls.label(&endpoint);

@@ -8,7 +8,7 @@ use engine::{Fault, Stream, Transfer};
 use k8s::{PortRef, Reader, ServiceKind, ServiceRef};
 use wire::{Answer, Name, Section, rcode, rtype};
 
-use super::lookup::Look;
+use super::lookup::{Look, NAME_SERVER, Service};
 use super::{Cluster, Kubernetes};
 use crate::shared::cluster::address::{Label, is_reverse, reverse_name};
 use crate::shared::cluster::{NOT_KNOWN, NOT_READY};
@@ -72,14 +72,11 @@ impl Cluster {
     /// Copies the zone's NS records, and the addresses of its servers that no service has.
     fn copy_servers(&self, zone: &Name, pages: &mut Pages) {
         let reader = self.store.read();
-        for (name, rtype) in [(Some(zone.clone()), rtype::NS)]
-            .into_iter()
-            .chain([rtype::A, rtype::AAAA].map(|rtype| (zone.child(b"dns"), rtype)))
-        {
-            let name =
-                if rtype == rtype::NS { name } else { name.and_then(|dns| dns.child(b"ns")) };
-            if let Some(name) = name {
-                self.copy_name(&reader, zone, &name, rtype, pages);
+        self.copy_name(&reader, zone, zone, rtype::NS, pages);
+        let own = Name::join(NAME_SERVER, zone.wire()).filter(|_| !self.servers.any());
+        for name in own.iter().chain(self.servers.within(zone)) {
+            for rtype in [rtype::A, rtype::AAAA] {
+                self.copy_name(&reader, zone, name, rtype, pages);
             }
         }
     }
@@ -128,15 +125,16 @@ impl Cluster {
         let Some(name) = self.service_name(service.name(), service.namespace(), zone) else {
             return;
         };
-        // An alias has nothing else (RFC 1034 §3.6.2).
         let aliases = self.copy_name(reader, zone, &name, rtype::CNAME, pages);
-        if aliases > 0 || service.kind() == ServiceKind::ExternalName {
+        if service.kind() == ServiceKind::ExternalName {
             return;
         }
-        for rtype in [rtype::A, rtype::AAAA, rtype::SRV] {
+        // An alias has nothing else (RFC 1034 §3.6.2); there may be names below it.
+        let others = [rtype::A, rtype::AAAA, rtype::SRV].into_iter().filter(|_| aliases == 0);
+        for rtype in others {
             self.copy_name(reader, zone, &name, rtype, pages);
         }
-        for port in ports(service) {
+        for port in self.ports(service) {
             let Some(label) = Label::of(&[b"_", port.name].concat()) else { continue };
             let Some(protocol) = Label::of(format!("_{}", port.protocol.word()).as_bytes()) else {
                 continue;
@@ -165,7 +163,7 @@ impl Cluster {
     fn copy_addresses(&self, zone: &Name, pages: &mut Pages) {
         let mut addresses = HashSet::new();
         for service in self.store.read().services() {
-            addresses.extend(service.cluster_ips());
+            addresses.extend(service.cluster_ips().chain(self.reach.outside(&service)));
             let ready = service.endpoints().filter(|endpoint| endpoint.ready());
             addresses.extend(ready.filter_map(|endpoint| endpoint.ip()));
         }
@@ -182,20 +180,19 @@ impl Cluster {
             }
         }
     }
-}
 
-/// The named ports that a service's names can have, each once.
-fn ports<'a>(service: &ServiceRef<'a>) -> Vec<PortRef<'a>> {
-    let mut all: Vec<PortRef<'a>> = match service.kind() {
-        ServiceKind::Headless => {
+    /// The named ports that a service's names can have, each once.
+    fn ports<'a>(&self, service: &ServiceRef<'a>) -> Vec<PortRef<'a>> {
+        let mut all: Vec<PortRef<'a>> = if self.reach.by_endpoints(&Service::of(*service)) {
             let ready = service.endpoints().filter(|endpoint| endpoint.ready());
             ready.flat_map(|endpoint| endpoint.ports()).collect()
-        }
-        ServiceKind::ClusterIp | ServiceKind::ExternalName => service.ports().collect(),
-    };
-    let key = |port: &PortRef<'a>| (port.name, port.protocol as u8);
-    all.retain(|port| !port.name.is_empty());
-    all.sort_unstable_by_key(key);
-    all.dedup_by_key(|port| key(port));
-    all
+        } else {
+            service.ports().collect()
+        };
+        let key = |port: &PortRef<'a>| (port.name, port.protocol as u8);
+        all.retain(|port| !port.name.is_empty());
+        all.sort_unstable_by_key(key);
+        all.dedup_by_key(|port| key(port));
+        all
+    }
 }

@@ -2,13 +2,16 @@
 
 use std::net::IpAddr;
 
-use k8s::{EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Reader, ServiceKind, State};
+use k8s::{
+    EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Reader, ServiceKind, ServiceRef,
+    State,
+};
 use wire::{Name, Section, class, rtype};
 
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
 use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
-use crate::shared::cluster::{Found, Pen, found, has_protocol, is_port, weight};
+use crate::shared::cluster::{Found, Pen, found};
 use crate::shared::sheet::Sheet;
 
 /// The version of the specification that is served.
@@ -39,23 +42,34 @@ pub(super) struct Look<'l> {
 
 /// A service or an imported one, as names see it.
 #[derive(Clone, Debug)]
-struct Service<'a> {
+pub(super) struct Service<'a> {
     /// How it is reached.
-    kind: ServiceKind,
+    pub(super) kind: ServiceKind,
     /// Its addresses.
-    ips: Ips<'a>,
+    pub(super) ips: Ips<'a>,
     /// Its ports.
-    ports: Ports<'a>,
+    pub(super) ports: Ports<'a>,
     /// Its endpoints.
-    endpoints: EndpointsIter<'a>,
-    /// The name that it stands for; empty if it does not.
-    external: &'a [u8],
+    pub(super) endpoints: EndpointsIter<'a>,
+    /// All of it; none of an imported one, which has no more.
+    pub(super) whole: Option<ServiceRef<'a>>,
 }
 
 impl Look<'_> {
     /// Finds the name and writes its records.
     pub(super) fn run(&self, sheet: &mut Sheet<'_>) -> Found {
         let Some(head) = self.name.below(self.zone) else { return Found::Nothing };
+        if let Some(found) = self.stated_server(head, sheet) {
+            return found;
+        }
+        match self.find(head, sheet) {
+            Found::Nothing if self.leads_to_server() => Found::Name,
+            found => found,
+        }
+    }
+
+    /// Finds what the cluster has.
+    fn find(&self, head: &[u8], sheet: &mut Sheet<'_>) -> Found {
         match Wanted::read(head, self.cluster.rules(self.zone)) {
             Wanted::Apex => self.apex(sheet),
             Wanted::Version => {
@@ -64,6 +78,8 @@ impl Look<'_> {
                 }
                 Found::Name
             }
+            // Where others are stated, this one is not.
+            Wanted::NameServer if self.cluster.servers.any() => Found::Nothing,
             Wanted::NameServer => {
                 self.name_server(&mut |_, ip| self.pen().address(sheet, ip));
                 Found::Name
@@ -82,7 +98,7 @@ impl Look<'_> {
     }
 
     /// What writes the name's records.
-    fn pen(&self) -> Pen<'_> {
+    pub(super) fn pen(&self) -> Pen<'_> {
         Pen { name: self.name, rtype: self.rtype, calls: self.cluster.calls }
     }
 
@@ -199,7 +215,7 @@ impl Look<'_> {
         // The end of the name from the service on is the service's own name.
         let own = self.name.wire().get(at..).unwrap_or_default();
         match (service.kind, part) {
-            (ServiceKind::ExternalName, Part::Whole) => self.pen().alias(service.external, sheet),
+            (ServiceKind::ExternalName, Part::Whole) => self.pen().alias(service.external(), sheet),
             (ServiceKind::ExternalName, _) => Found::Nothing,
             (ServiceKind::Headless, Part::Zones) => Found::Name,
             (ServiceKind::Headless, Part::Zone { zone, prefer }) => {
@@ -220,34 +236,8 @@ impl Look<'_> {
                 Found::Name
             }
             (_, Part::Zones | Part::Zone { .. }) => Found::Nothing,
-            (ServiceKind::ClusterIp, Part::Whole) => {
-                self.cluster_ips(&service, own, sheet, |_| true);
-                Found::Name
-            }
-            (ServiceKind::ClusterIp, Part::Port { name, protocol }) => {
-                let wanted = |port: &k8s::PortRef<'_>| is_port(port, name, protocol);
-                let mut ports = service.ports;
-                if !ports.any(|port| wanted(&port)) {
-                    return Found::Nothing;
-                }
-                self.cluster_ips(&service, own, sheet, wanted);
-                Found::Name
-            }
-            (ServiceKind::ClusterIp, Part::Ports(protocol)) => {
-                found(has_protocol(service.ports, protocol))
-            }
-            (ServiceKind::Headless, Part::Whole) => {
-                self.pen().endpoints(&service.endpoints, own, sheet, |one| one.ready(), |_| true)
-            }
-            (ServiceKind::Headless, Part::Port { name, protocol }) => {
-                let wanted = |port: &k8s::PortRef<'_>| is_port(port, name, protocol);
-                let has =
-                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
-                self.pen().endpoints(&service.endpoints, own, sheet, has, wanted)
-            }
-            (ServiceKind::Headless, Part::Ports(protocol)) => {
-                let mut endpoints = service.endpoints.filter(EndpointRef::ready);
-                found(endpoints.any(|one| has_protocol(one.ports(), protocol)))
+            (_, Part::Whole | Part::Port { .. } | Part::Ports(_)) => {
+                self.reach(&service, own, part, sheet)
             }
             (_, Part::Cluster(cluster)) => {
                 let mut endpoints = service.endpoints.filter(EndpointRef::ready);
@@ -264,29 +254,6 @@ impl Look<'_> {
             }
         }
     }
-
-    /// Writes what a service with addresses of its own has.
-    fn cluster_ips(
-        &self,
-        service: &Service<'_>,
-        own: &[u8],
-        sheet: &mut Sheet<'_>,
-        wanted: impl Fn(&k8s::PortRef<'_>) -> bool,
-    ) {
-        if self.rtype != rtype::SRV {
-            service.ips.for_each(|ip| self.pen().address(sheet, ip));
-            return;
-        }
-        let count = service.ips.count() * service.ports.filter(&wanted).count();
-        for port in service.ports.filter(&wanted) {
-            if !service.ips.is_empty() {
-                self.pen().srv(sheet, weight(count), port.number, own);
-            }
-        }
-        if sheet.is_answered() {
-            service.ips.for_each(|ip| sheet.address(Section::Additional, own, ip));
-        }
-    }
 }
 
 impl<'a> Service<'a> {
@@ -299,16 +266,25 @@ impl<'a> Service<'a> {
                 ImportKind::Headless => ServiceKind::Headless,
             };
             let (ips, ports) = (import.ips(), import.ports());
-            return Some(Self { kind, ips, ports, endpoints: import.endpoints(), external: b"" });
+            return Some(Self { kind, ips, ports, endpoints: import.endpoints(), whole: None });
         }
-        let service = reader.service(key)?;
-        Some(Self {
+        reader.service(key).map(Self::of)
+    }
+
+    /// A service of the cluster.
+    pub(super) fn of(service: ServiceRef<'a>) -> Self {
+        Self {
             kind: service.kind(),
             ips: service.cluster_ips(),
             ports: service.ports(),
             endpoints: service.endpoints(),
-            external: service.external_name(),
-        })
+            whole: Some(service),
+        }
+    }
+
+    /// The name that it stands for; empty if it does not.
+    fn external(&self) -> &'a [u8] {
+        self.whole.as_ref().map_or(b"", ServiceRef::external_name)
     }
 }
 
@@ -334,7 +310,8 @@ impl Cluster {
     pub(super) fn soa(&self, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
         let numbers = [self.store.serial(), 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
         let zone = zone.wire();
-        let data = [NAME_SERVER, zone, MAILBOX, zone, numbers.as_flattened()];
+        let [server, rest] = self.servers.first(zone);
+        let data = [server, rest, MAILBOX, zone, numbers.as_flattened()];
         let ttl = self.ttl.min(SOA_TTL);
         sheet.answer().push_parts(section, zone, rtype::SOA, ttl, &data);
     }

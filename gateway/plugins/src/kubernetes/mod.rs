@@ -5,6 +5,8 @@ mod copy;
 mod handler;
 mod lookup;
 mod metadata;
+mod nameserver;
+mod reach;
 mod search;
 mod setup;
 
@@ -23,6 +25,8 @@ use crate::shared::cluster::source::Source;
 use crate::shared::fall::Fall;
 use crate::shared::transfer::Copies;
 use crate::shared::zones::Zones;
+use nameserver::Servers;
+use reach::Order;
 
 /// The registry entry.
 pub static PLUGIN: Descriptor =
@@ -51,8 +55,12 @@ struct Cluster {
     zonal: bool,
     /// Whether services without ready endpoints are not there.
     ignore_empty: bool,
+    /// Which addresses the names of services give.
+    reach: Order,
     /// What endpoints are called.
     calls: Calls,
+    /// The stated name servers.
+    servers: Servers,
     /// The addresses of this process, for NS records.
     own: Box<[IpAddr]>,
     /// The machine's own search domains, behind those of a pod.

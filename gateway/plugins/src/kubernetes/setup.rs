@@ -10,6 +10,8 @@ use engine::{Role, Setup};
 use k8s::{Keep, Selector, Store};
 use wire::Name;
 
+use super::nameserver::Servers;
+use super::reach::{Order, Way};
 use super::{Cluster, Kubernetes, Pods};
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::connection::{self, Connection};
@@ -46,6 +48,10 @@ pub(super) struct Config {
     pod_names: bool,
     /// The time to live of records, in seconds.
     ttl: u32,
+    /// Which addresses the names of services give, and where that is said.
+    reach: Option<(Word, Order)>,
+    /// The stated name servers.
+    servers: Servers,
     /// Whether endpoints are left alone.
     no_endpoints: Option<Word>,
     /// Whether services without ready endpoints are not there.
@@ -71,6 +77,8 @@ impl Default for Config {
             pods: Pods::Disabled,
             pod_names: false,
             ttl: TTL,
+            reach: None,
+            servers: Servers::default(),
             no_endpoints: None,
             ignore_empty: false,
             fall: None,
@@ -148,6 +156,19 @@ const PROPS: &[Prop<Config>] = &[
             };
             words.read(ttl).map(|ttl| config.ttl = ttl)
         },
+    },
+    Prop {
+        name: "reach",
+        words: "KIND...",
+        set: |config, words| {
+            config.reach = Some((words.name().clone(), Order::read(words)?));
+            Ok(())
+        },
+    },
+    Prop {
+        name: "nameserver",
+        words: "NAME [ADDRESS...]",
+        set: |config, words| config.servers.read(words),
     },
     Prop {
         name: "noendpoints",
@@ -265,7 +286,9 @@ pub(super) fn set_up_with(
         pods: config.pods,
         zonal: config.zonal.is_some(),
         ignore_empty: config.ignore_empty,
+        reach: config.reach.map(|(_, order)| order).unwrap_or_default(),
         calls: Calls { pod_names: config.pod_names },
+        servers: config.servers,
         own: own_addresses(setup),
         search: search_domains(Path::new(RESOLV_CONF)),
         store,
@@ -318,6 +341,13 @@ impl Config {
                 none.wrong("makes every service an empty one, which `ignore empty_service` hides"),
             );
         }
+        if let (Some((word, order)), Some(none)) = (&self.reach, &self.no_endpoints)
+            && order.has(Way::Endpoints)
+        {
+            let wrong = word.wrong(format_args!("endpoints needs what {none} leaves out"));
+            return Err(wrong.help(format!("take endpoints or {none} away")));
+        }
+        self.servers.check(zones)?;
         let mut multicluster = Vec::new();
         for word in &self.multicluster {
             for zone in setup.zones_of(std::slice::from_ref(word)) {

@@ -4,6 +4,7 @@ mod declared;
 mod endpoints;
 mod names;
 mod pods;
+mod reach;
 mod reverse;
 mod service;
 mod sets;
