@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 roots=${CLIENTS_ROOTS:-$target/clients}
 read -ra suites <<<"${SUITES:-trixie sid}"
-packages=(bind9-dnsutils knot-dnsutils curl dnsdist unbound knot-resolver dnscrypt-proxy systemd-resolved stubby)
+packages=(bind9-dnsutils knot-dnsutils knot curl dnsdist unbound knot-resolver dnscrypt-proxy systemd-resolved stubby)
 cargo build -q --locked -p tests --bin edge
 [ -n "${CAUSEWAY_BIN:-}" ] || cargo build -q --locked -p gateway
 export CAUSEWAY_BIN=${CAUSEWAY_BIN:-$target/debug/causeway}

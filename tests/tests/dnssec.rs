@@ -1,10 +1,12 @@
-//! What is signed is taken by those who check it: BIND's `delv` and `dnssec-verify`, Unbound, and ldns.
+//! What is signed is taken by those who check it: BIND's `delv` and `dnssec-verify`, Unbound, and ldns; with keys in files, and in
+//! a secrets manager that is not ours: moto.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use tests::moto::Moto;
 use tests::{Folder, Gateway, Process, free_port, until};
 
 /// How long anything here may take; a slow machine under load is no reason to fail.
@@ -298,4 +300,69 @@ fn the_last_good_keys_sign_while_the_files_are_broken() {
     gateway.write(&file, &text);
     gateway.line("the keys are now 17122");
     assert_eq!(gateway.metrics("metrics").get(metric), Some(&0.0));
+}
+
+/// The fact `dnssec.key.aws`.
+#[test]
+fn keys_come_from_a_real_secrets_manager() {
+    let mut moto = Moto::start();
+    let read = |name: &str| {
+        let text = |ending: &str| std::fs::read_to_string(sample(name, ending)).unwrap();
+        serde_json::json!({ "key": text("key"), "private": text("private") }).to_string()
+    };
+    moto.admin(&["secret", "dns/zone", &read(KEY)]);
+    let corefile = |id: &str, capacity: u32| {
+        format!(
+            "example.org:@PORT@ {{\n bind 127.0.0.1\n errors\n dnssec {{\n  key aws_secretsmanager {id}\n  cache_capacity {capacity}\n }}\n file db\n}}"
+        )
+    };
+    let start = |moto: &Moto, id: &str| {
+        Gateway::new(&corefile(id, 100))
+            .file("db", ZONE)
+            .env("AWS_ENDPOINT_URL", &moto.url())
+            .env("AWS_ACCESS_KEY_ID", "AKID")
+            .env("AWS_SECRET_ACCESS_KEY", "s3cretkey")
+            .env("AWS_REGION", "us-east-1")
+    };
+    let refused = |moto: &Moto, id: &str, wanted: &[&str]| {
+        let (status, output) = start(moto, id).refused();
+        assert!(!status.success() && wanted.iter().all(|text| output.contains(text)), "{output}");
+        assert!(!output.contains("s3cret") && !output.contains("PrivateKey"), "{output}");
+    };
+    let mut gateway = start(&moto, "dns/zone").start();
+    let folder = Folder::new("secrets");
+    let signs = |gateway: &Gateway, key: &str| {
+        let text = delv(&folder, gateway.address().port(), key, ("www", "A"));
+        assert!(validated(&text), "{key}:\n{text}\n{}", gateway.output());
+    };
+    signs(&gateway, KEY);
+    // An ARN names it as well, whatever is behind the name in it.
+    let arn = moto.admin(&["arn", "dns/zone"]);
+    signs(&start(&moto, &arn).start(), KEY);
+    // What is no secret, or no key, is refused at the start without a word of it.
+    refused(&moto, "dns/none", &["secret \"dns/none\": ", "ResourceNotFoundException"]);
+    moto.admin(&["secret", "dns/text", "s3cret text"]);
+    refused(&moto, "dns/text", &["secret \"dns/text\": it is not of the form"]);
+    let wrong = read(KEY).replace("Algorithm: 13", "Algorithm: 8");
+    moto.admin(&["secret", "dns/zone", &wrong]);
+    refused(&moto, "dns/zone", &["secret \"dns/zone\": "]);
+    // A configuration that serves stays, with its keys.
+    gateway.write("Corefile", &corefile("dns/zone", 101));
+    gateway.reload();
+    gateway.line("Restart failed");
+    signs(&gateway, KEY);
+    // Another key comes with another configuration.
+    moto.admin(&["secret", "dns/zone", &read(STRANGER)]);
+    gateway.write("Corefile", &corefile("dns/zone", 102));
+    gateway.reload();
+    gateway.line("Reloading complete");
+    signs(&gateway, STRANGER);
+    // Nobody is there: what is held signs on, also over a reload that needs no others, and nothing starts anew.
+    moto.pause();
+    gateway.write("Corefile", &format!("{}\n# more\n", corefile("dns/zone", 102)));
+    gateway.reload();
+    let told = || (gateway.output().matches("Reloading complete").count() == 2).then_some(());
+    until(LIMIT, told).unwrap_or_else(|| panic!("{}", gateway.output()));
+    signs(&gateway, STRANGER);
+    refused(&moto, "dns/zone", &["secret \"dns/zone\": "]);
 }

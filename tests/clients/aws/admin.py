@@ -6,6 +6,8 @@ admin.py weigh ID NAME TYPE VALUE...    makes a weighted set of each value
 admin.py alias ID NAME TARGET           makes an alias of Amazon's own
 admin.py fill ID ZONE COUNT             makes so many addresses hN.ZONE
 admin.py delete ID NAME TYPE VALUE...   removes a record set
+admin.py secret NAME TEXT               makes a secret of Secrets Manager, or gives it another text
+admin.py arn NAME                       prints the ARN of a secret
 admin.py check                          has the API look at keys from now on
 """
 
@@ -51,6 +53,15 @@ def main(what, *words):
         sets = [record_set(f"h{n}.{suffix}", "A", [f"203.0.113.{n % 250}"]) for n in range(int(count))]
         for start in range(0, len(sets), 500):
             change(zone, *sets[start : start + 500])
+    elif what == "secret":
+        name, text = words
+        secrets = boto3.client("secretsmanager")
+        try:
+            secrets.create_secret(Name=name, SecretString=text)
+        except secrets.exceptions.ResourceExistsException:
+            secrets.put_secret_value(SecretId=name, SecretString=text)
+    elif what == "arn":
+        print(boto3.client("secretsmanager").describe_secret(SecretId=words[0])["ARN"])
     elif what == "check":
         url = os.environ["AWS_ENDPOINT_URL"] + "/moto-api/reset-auth"
         urllib.request.urlopen(urllib.request.Request(url, data=b"0", headers={"content-type": "text/plain"}))
