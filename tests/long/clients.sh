@@ -28,7 +28,8 @@ prepare() {
   # Nothing that is installed may start on its own.
   printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod +x "$root/usr/sbin/policy-rc.d" || return
   # A mirror may stand still for longer than a release that moves thinks right.
-  chroot "$root" env DEBIAN_FRONTEND=noninteractive sh -ec '
+  # Packages of newer releases look at /proc as they are set up.
+  unshare -m sh -ec 'mount -t proc proc "$0/proc"; exec chroot "$0" "$@"' "$root" env DEBIAN_FRONTEND=noninteractive sh -ec '
     apt-get -o Acquire::Check-Valid-Until=false update -q
     for package; do
       shift
@@ -85,6 +86,29 @@ zone='tls://cluster.local:@PORT:xot@ {
   }
 }'
 
+# And zones that go to and come from a server of that release.
+copied='tls://out.test:@PORT:xotout@ {
+  bind 127.0.0.1
+  @TLS@
+  transfer {
+    to * 127.0.0.1
+  }
+  auto {
+    directory . (.*)\.zone {1}
+    reload 1s
+  }
+}
+dns://in.test:@PORT:xotin@ {
+  bind 127.0.0.1
+  transfer {
+    to *
+  }
+  secondary {
+    transfer from tls://127.0.0.1%@NAME@
+    tls @CA@
+  }
+}'
+
 for suite in "${suites[@]}"; do
   prepare "$suite" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
   tls="@127.0.0.1 -p \$TLS +tls-ca=\$CA +tls-hostname=\$NAME"
@@ -106,6 +130,9 @@ for suite in "${suites[@]}"; do
     "\$in dig @127.0.0.1 -p \$PROXIEDTLS +tls-ca=\$CA +tls-hostname=\$NAME +tls +proxy-plain=198.51.100.7#5300-127.0.0.1#53 www.example.test" --blocks "$proxied"
   row 'dig AXFR +tls' - 'XFR size: [1-9]' \
     "for i in 1 2 3 4 5 6 7 8 9; do \$in dig @127.0.0.1 -p \$XOT +tls-ca=\$CA +tls-hostname=\$NAME +tls cluster.local AXFR >axfr; grep -q 'XFR size' axfr && break; sleep 1; done; cat axfr" --cluster --blocks "$zone"
+  package=knot
+  row 'knotd as secondary' - '^knot secondary 2004 records, by AXFR IXFR over TLS$' "\$in \$SCRIPTS/knot secondary out.test \$XOTOUT" --blocks "$copied"
+  row 'knotd as primary' - '^knot primary 2004 records, by AXFR IXFR over TLS$' "\$in \$SCRIPTS/knot primary in.test \$XOTIN" --blocks "$copied"
   package=curl
   row 'curl --http3-only' https3 '^3 200 +127 0 0 80$' \
     "\$in curl -sS --http3-only --resolve \$NAME:\$HTTPS:127.0.0.1 --cacert \$CA -o a.bin -w '%{http_version} %{http_code}' \"https://\$NAME:\$HTTPS/dns-query?dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlBHRlc3QAAAEAAQ\"; echo ' '\$(tail -c 4 a.bin | od -An -tu1)"

@@ -108,7 +108,8 @@ impl<'a> Edge<'a> {
         Self::begin(more, "", namespace)
     }
 
-    /// Starts one with more blocks beside its own; in them `@TLS@` is the directive for its certificate.
+    /// Starts one with more blocks beside its own; in them `@TLS@` is the directive for its certificate, `@NAME@` the name on it, and
+    /// `@CA@` the authority's file.
     pub fn beside(blocks: &str, namespace: &'a Namespace) -> Self {
         Self::begin("", blocks, Some(namespace))
     }
@@ -117,7 +118,9 @@ impl<'a> Edge<'a> {
     fn begin(more: &str, blocks: &str, namespace: Option<&'a Namespace>) -> Self {
         let pki = Pki::new();
         let pair = pki.server("server", &[NAME, "localhost", "127.0.0.1", "::1"]);
-        let mut builder = builder(&format!("tls {pair}"), more, blocks);
+        let blocks = blocks.replace("@CA@", &pki.ca().display().to_string());
+        let blocks = blocks.replace("@NAME@", NAME);
+        let mut builder = builder(&format!("tls {pair}"), more, &blocks);
         if let Some(namespace) = namespace {
             builder = builder.within(namespace);
         }

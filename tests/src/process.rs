@@ -282,11 +282,15 @@ impl Drop for Process {
     }
 }
 
-/// Runs a program to its end and gives its stdout; panics with all output unless it succeeds.
+/// Runs a program to its end and gives its stdout; panics with the end of its output unless it succeeds.
 pub fn run(command: &mut Command) -> String {
     let done = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{command:?}: {}\n{out}{err}", done.status);
+    if !done.status.success() {
+        let skipped = out.lines().count().saturating_sub(200);
+        let end: String = out.lines().skip(skipped).map(|line| format!("{line}\n")).collect();
+        panic!("{command:?}: {}\n{end}{err}", done.status);
+    }
     out.into_owned()
 }
 

@@ -13,6 +13,7 @@ use engine::{
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tests::pki::Pair;
+use tests::process::repository;
 use tests::tls::{Client, Connection};
 use tests::{Folder, Pki, free_port};
 use transports::{Bounds, Fronts, Workers};
@@ -186,9 +187,15 @@ async fn gateway(corefile: &str) -> Arc<Gateway> {
 
 /// A query for a name and type, with EDNS.
 fn query(name: &str, kind: &str) -> Vec<u8> {
+    encoded(name, kind, 0)
+}
+
+/// The same with these EDNS flags.
+fn encoded(name: &str, kind: &str, flags: u16) -> Vec<u8> {
     let mut request = wire::Request { name: name.parse().unwrap(), ..wire::Request::default() };
     request.rtype = wire::text::type_number(kind).unwrap();
     request.edns.present = true;
+    request.edns.flags = flags;
     request.edns.size = 1232;
     let mut out = Vec::new();
     wire::encode_query(&request, 0x1234, &mut out);
@@ -274,6 +281,8 @@ fn cached_and_authoritative_answers_allocate_nothing() {
 
     known_clients(&folder, &runtime);
     guarded_names(&runtime);
+    signed_answers(&folder, &runtime);
+    watched_queries(&folder, &runtime);
 
     // The whole way, sockets and all.
     let limits = transports::Limits::new(Bounds::default());
@@ -331,27 +340,105 @@ fn cached_and_authoritative_answers_allocate_nothing() {
     runtime.block_on(fronts.drain());
 }
 
+/// The fewest allocations of 200 queries of a wire, through a chain that answers at once; what it answers is in `out`.
+fn of_a_chain(gateway: &Gateway, x: &mut Exchange, wire: &[u8], out: &mut Vec<u8>) -> usize {
+    let mut ask = || {
+        out.clear();
+        x.query.wire.clear();
+        x.query.wire.extend_from_slice(wire);
+        x.query.received = Instant::now();
+        assert!(matches!(gateway.serve(x, out), Served::Now), "it waited");
+    };
+    (0..20).for_each(|_| ask());
+    fewest(200, &mut ask)
+}
+
+/// An exchange over UDP with the first group of a gateway.
+fn exchange(gateway: &Gateway) -> Box<Exchange> {
+    let group = gateway.live().groups().next().unwrap().id;
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
+    let mut x = Exchange::new(group, Transport::Udp, server);
+    x.query.peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
+    x
+}
+
+/// The same for answers whose signatures are kept, and proofs made for the question.
+fn signed_answers(folder: &Folder, runtime: &tokio::runtime::Runtime) {
+    let samples = repository().join("gateway/plugins/src/shared/dnssec/samples");
+    let corefile = format!(
+        "example.org:{port} {{\n dnssec {{\n  key file {key}\n }}\n file {zone}\n}}",
+        port = free_port(),
+        key = samples.join("Kexample.org.+013+17122").display(),
+        zone = folder.path().join("zoned").display(),
+    );
+    let gateway = runtime.block_on(gateway(&corefile));
+    let mut x = exchange(&gateway);
+    let mut out = Vec::with_capacity(4096);
+    // Records, and those of the authority section: each set with its signature.
+    for (name, kind, answers, authorities) in [
+        ("www", "A", 3, 2),
+        ("alias", "A", 5, 2),
+        ("a.w", "TXT", 2, 2),
+        ("mx", "MX", 2, 2),
+        ("x.d", "A", 6, 2),
+        ("www", "AAAA", 0, 4),
+        ("no", "A", 0, 4),
+        ("x.sub", "A", 0, 3),
+    ] {
+        let wire = encoded(&format!("{name}.example.org"), kind, wire::Edns::DO);
+        let allocations = of_a_chain(&gateway, &mut x, &wire, &mut out);
+        assert_eq!((out[3] & 0xf, out[7], out[9]), (0, answers, authorities), "{name} {kind}");
+        assert_eq!(allocations, 0, "{name} {kind}");
+    }
+}
+
+/// The same for queries that *dnstap* and *trace* see: those that are not drawn, and those that nobody takes any more.
+fn watched_queries(folder: &Folder, runtime: &tokio::runtime::Runtime) {
+    let socket = folder.path().join("collector");
+    // Nobody listens at a port that was free.
+    for (lines, queue) in [
+        (format!("dnstap listen {} full", socket.display()), 0),
+        (format!("dnstap {}.gone full", socket.display()), 10_000),
+        (format!("trace 127.0.0.1:{} {{\n  every 1000000\n }}", free_port()), 0),
+        (format!("trace 127.0.0.1:{} {{\n  every 0\n }}", free_port()), 0),
+        (
+            format!(
+                "dnstap {}.gone\n trace 127.0.0.1:{} {{\n  every 0\n }}",
+                socket.display(),
+                free_port()
+            ),
+            10_000,
+        ),
+    ] {
+        let corefile = format!(
+            "watched.test:{port} {{\n {lines}\n cache 300\n hosts {{\n  198.51.100.7 hit.watched.test\n  ttl 300\n }}\n}}",
+            port = free_port(),
+        );
+        let gateway = runtime.block_on(gateway(&corefile));
+        let mut x = exchange(&gateway);
+        let (mut out, wire) = (Vec::with_capacity(4096), query("hit.watched.test", "A"));
+        // A queue that nobody empties is full after so many messages, two for a query.
+        for _ in 0..queue / 2 {
+            out.clear();
+            x.query.wire.clear();
+            x.query.wire.extend_from_slice(&wire);
+            x.query.received = Instant::now();
+            gateway.serve(&mut x, &mut out);
+        }
+        let allocations = of_a_chain(&gateway, &mut x, &wire, &mut out);
+        assert_eq!((out[3] & 0xf, out[7], allocations), (0, 1, 0), "{lines}");
+    }
+}
+
 /// The same for what *guard* answers itself.
 fn guarded_names(runtime: &tokio::runtime::Runtime) {
     let corefile =
         format!(".:{} {{\n guard\n forward . 127.0.0.1:{}\n}}", free_port(), free_port());
     let gateway = runtime.block_on(gateway(&corefile));
-    let group = gateway.live().groups().next().unwrap().id;
-    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
-    let mut x = Exchange::new(group, Transport::Udp, server);
-    x.query.peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000));
+    let mut x = exchange(&gateway);
     let mut out = Vec::with_capacity(4096);
     for (name, rcode) in [("printer.local", 3), ("1.0.0.10.in-addr.arpa", 3), ("localhost", 0)] {
-        let wire = query(name, "A");
-        let mut ask = || {
-            out.clear();
-            x.query.wire.clear();
-            x.query.wire.extend_from_slice(&wire);
-            x.query.received = Instant::now();
-            assert!(matches!(gateway.serve(&mut x, &mut out), Served::Now), "{name} waited");
-        };
-        (0..20).for_each(|_| ask());
-        let allocations = fewest(200, &mut ask);
+        let allocations = of_a_chain(&gateway, &mut x, &query(name, "A"), &mut out);
         assert_eq!((out[3] & 0xf, allocations), (rcode, 0), "{name}");
     }
 }
@@ -409,15 +496,7 @@ fn known_clients(folder: &Folder, runtime: &tokio::runtime::Runtime) {
         (x.query.session, x.query.http) = (session, http);
         let mut out = Vec::with_capacity(4096);
         let wire = query("hit.known.test", "A");
-        let mut ask = || {
-            out.clear();
-            x.query.wire.clear();
-            x.query.wire.extend_from_slice(&wire);
-            x.query.received = Instant::now();
-            assert!(matches!(gateway.serve(&mut x, &mut out), Served::Now), "it waited");
-        };
-        (0..20).for_each(|_| ask());
-        let allocations = fewest(200, &mut ask);
+        let allocations = of_a_chain(&gateway, &mut x, &wire, &mut out);
         assert_eq!((out[3] & 0xf, out[7]), (0, 1), "{transport:?}");
         assert_eq!(allocations, 0, "{transport:?}");
     }

@@ -1,15 +1,15 @@
 //! Lists of record types, as NSEC records have them (RFC 4034 §4.1.2).
 
 /// Appends the list of `types`, which are in ascending order; a type that comes twice is there once.
-pub fn write_types(types: impl IntoIterator<Item = u16>, out: &mut Vec<u8>) {
+pub fn write_types<B: Extend<u8>>(types: impl IntoIterator<Item = u16>, out: &mut B) {
     let mut window = None;
     let mut bits = [0u8; 32];
-    let flush = |window: Option<u8>, bits: &[u8; 32], out: &mut Vec<u8>| {
+    let flush = |window: Option<u8>, bits: &[u8; 32], out: &mut B| {
         let used = bits.iter().rposition(|octet| *octet != 0).map(|last| last + 1);
         if let (Some(window), Some(used)) = (window, used) {
             // A window has 32 octets at most.
-            out.extend_from_slice(&[window, u8::try_from(used).unwrap_or(32)]);
-            out.extend_from_slice(bits.get(..used).unwrap_or_default());
+            out.extend([window, u8::try_from(used).unwrap_or(32)]);
+            out.extend(bits.iter().take(used).copied());
         }
     };
     for number in types {

@@ -1,7 +1,8 @@
 //! Starts a gateway that serves over all seven transports, in a network of its own, and runs a shell line there:
 //! `edge [--blocks TEXT] [--cluster] LINE`. Prints what the line wrote and how many queries came over each transport, and ends
-//! with a status that tells whether the line ended well. `--blocks` adds to the Corefile; in it `@TLS@` is the certificate, and
-//! with `--cluster`, which starts an API server in the same network, `@KUBECONFIG@` is that of a reader. See `tests::Edge`.
+//! with a status that tells whether the line ended well. `--blocks` adds to the Corefile; in it `@TLS@`, `@NAME@` and `@CA@` are the
+//! certificate, its name and its authority, and with `--cluster`, which starts an API server in the same network, `@KUBECONFIG@`
+//! is that of a reader. See `tests::Edge`.
 
 use std::process::ExitCode;
 

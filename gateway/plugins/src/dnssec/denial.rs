@@ -1,5 +1,6 @@
 //! Proofs that something is not there, made for each question: the name exists and lacks the type ("black lies").
 
+use smallvec::SmallVec;
 use wire::{Name, rtype};
 use zone::write_types;
 
@@ -92,7 +93,7 @@ const MORE: &[u16] = &[
 const APEX: &[u16] = &[rtype::NS, rtype::SOA, rtype::DNSKEY, CDS, CDNSKEY, CSYNC, ZONEMD];
 
 /// The data of the NSEC record of a name that lacks `missing`.
-pub(super) fn nsec(name: &Name, apex: &Name, place: Place, missing: u16) -> Vec<u8> {
+pub(super) fn nsec(name: &Name, apex: &Name, place: Place, missing: u16) -> SmallVec<[u8; 512]> {
     let more: [&[u16]; 2] = match place {
         Place::Apex => [MORE, APEX],
         Place::Cut => [&[rtype::NS], &[]],
@@ -100,11 +101,12 @@ pub(super) fn nsec(name: &Name, apex: &Name, place: Place, missing: u16) -> Vec<
         Place::Nowhere => [&[], &[]],
     };
     let [more, own] = more;
-    let mut types: Vec<u16> = [PLAIN, more, own].concat();
+    let all = [PLAIN, more, own].into_iter().flatten().copied();
     // The record itself is there, whatever was asked for (RFC 4034 §4.1.2).
-    types.retain(|kind| *kind != missing || missing == rtype::NSEC);
+    let mut types: SmallVec<[u16; 64]> =
+        all.filter(|kind| *kind != missing || missing == rtype::NSEC).collect();
     types.sort_unstable();
-    let mut data = next(name, apex).wire().to_vec();
+    let mut data = SmallVec::from_slice(next(name, apex).wire());
     write_types(types, &mut data);
     data
 }
