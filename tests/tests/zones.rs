@@ -425,3 +425,35 @@ fn a_primary_that_returns_garbage_changes_nothing() {
     assert_eq!(metrics["causeway_secondary_failing{zone=\"example.org.\"}"], 1.0);
     assert_eq!(metrics["causeway_secondary_serial{zone=\"example.org.\"}"], 1.0);
 }
+
+#[test]
+fn a_secondary_that_reads_slowly_gets_all_of_a_zone() {
+    let mut text = text(1, 10, "");
+    for n in 0..40_000 {
+        text.push_str(&format!("t{n} TXT {}\n", "x".repeat(250)));
+    }
+    let gateway = Gateway::new(
+        "example.org:@PORT@ {\n timeouts {\n  write 3s\n }\n transfer {\n  to *\n }\n file db\n}",
+    )
+    .file("db", &text)
+    .start();
+    let mut stream = TcpStream::connect(gateway.address()).unwrap();
+    let query = Query::new("example.org.", RecordType::AXFR).message().to_vec().unwrap();
+    let len = u16::try_from(query.len()).unwrap().to_be_bytes();
+    stream.write_all(&[&len[..], &query].concat()).unwrap();
+    // 300 kB a second, for longer than a client may take nothing at all; then as fast as it can.
+    let (begun, mut part, mut all) = (Instant::now(), vec![0; 30_000], Vec::new());
+    let ends = |all: &[u8]| {
+        // The SOA record at the end is the second one with this name.
+        all.windows(11).rev().take(200).any(|window| window == b"\x0ahostmaster")
+    };
+    while all.len() < 1000 || !ends(&all) {
+        let read = stream.read(&mut part).unwrap();
+        assert!(read > 0, "cut after {} octets and {:?}", all.len(), begun.elapsed());
+        all.extend_from_slice(&part[..read]);
+        if begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    assert!(all.len() > 10_000_000, "{}", all.len());
+}

@@ -71,12 +71,18 @@ pub(crate) fn udp(addr: Option<BindAddr>, port: u16) -> io::Result<std::net::Udp
     Ok(socket.into())
 }
 
+/// How many octets of a connection may wait to be sent before who writes waits. Without this it is as many as the kernel holds, some
+/// megabytes, a third of which has to go before a client that reads counts as one: too much for a slow one in the time it has.
+const UNSENT: u32 = 128 << 10;
+
 /// A TCP listener bound to `addr` (all addresses if none) and `port`.
 pub(crate) fn tcp(addr: Option<BindAddr>, port: u16) -> io::Result<std::net::TcpListener> {
     let socket = bind(addr, port, |addr| {
         let socket = shared(addr, Type::STREAM, Protocol::TCP)?;
         // Connections of a process before that linger must not keep the port from us.
         socket.set_reuse_address(true)?;
+        // Accepted connections have it from here.
+        socket.set_tcp_notsent_lowat(UNSENT)?;
         socket.bind(&addr.into())?;
         socket.listen(1024)?;
         Ok(socket)
