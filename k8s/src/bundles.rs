@@ -161,6 +161,7 @@ impl Content {
         if bundle.flags & IMPORTED != 0 {
             return;
         }
+        self.touch_bundle(bundle);
         let Self { arena, by_endpoint, seed, .. } = self;
         for endpoint in Endpoints::new(arena.get(bundle.blob)) {
             if let Some(ip) = endpoint.address.ip() {

@@ -6,6 +6,7 @@ use hashbrown::HashTable;
 
 use crate::{
     arena::{Arena, Blob},
+    changes::Log,
     intern::Interner,
     object::{Kind, ServiceKind},
     slab::Slab,
@@ -200,6 +201,8 @@ pub(crate) struct Content {
     pub(crate) by_pod: Reverse,
     /// Objects of each kind.
     pub(crate) counts: [usize; Kind::COUNT],
+    /// What changed, if somebody follows.
+    pub(crate) log: Option<Box<Log>>,
     /// Namespaces to expose; all if empty.
     pub(crate) exposed: Vec<String>,
     /// The seed of all hashes.
@@ -228,6 +231,7 @@ impl Content {
             by_endpoint: HashTable::new(),
             by_pod: HashTable::new(),
             counts: [0; Kind::COUNT],
+            log: None,
             exposed,
             seed: foldhash::fast::RandomState::default(),
         }
@@ -280,7 +284,9 @@ impl Content {
         // The count that `enter` added is the Namespace's own.
         space.there = true;
         self.counts[Kind::Namespaces.index()] += 1;
-        if space.listed { Change { external: true, ..Change::ZONE } } else { Change::NONE }
+        let listed = space.listed;
+        self.touch_space(number);
+        if listed { Change { external: true, ..Change::ZONE } } else { Change::NONE }
     }
 
     /// Makes a namespace known to be gone.
@@ -292,6 +298,7 @@ impl Content {
         space.there = false;
         let listed = space.listed;
         self.counts[Kind::Namespaces.index()] -= 1;
+        self.touch_space(number);
         self.leave(number);
         if listed { Change { external: true, ..Change::ZONE } } else { Change::NONE }
     }

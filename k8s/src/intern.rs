@@ -45,6 +45,11 @@ impl Interner {
         self.index.find(self.seed.hash_one(bytes), |&number| self.get(number) == bytes).copied()
     }
 
+    /// Counts the users of a number.
+    pub(crate) fn users(&self, number: u32) -> u32 {
+        self.entries.get(number).1
+    }
+
     /// Counts one more user of a string, new or known, and gives its number.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> u32 {
         if let Some(number) = self.find(bytes) {

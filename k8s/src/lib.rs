@@ -8,6 +8,7 @@ mod tests;
 
 mod arena;
 mod bundles;
+mod changes;
 mod client;
 mod config;
 mod content;
@@ -37,6 +38,7 @@ mod stream;
 mod watch;
 mod yaml;
 
+pub use changes::{Mark, Touched};
 pub use config::{Config, Source, Tls, agent};
 pub use limit::Limits;
 pub use manifests::{from_yaml, store_from_yaml};

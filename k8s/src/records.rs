@@ -142,6 +142,7 @@ impl Content {
         if record.flags & THERE == 0 {
             return;
         }
+        self.touch_record(record);
         let Self { arena, by_ip, by_external, seed, .. } = self;
         let mut cursor = Cursor(arena.get(record.blob));
         cursor.text();

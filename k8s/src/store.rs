@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    changes::{Log, Mark, Touched},
     content::{
         Change, Content, ExportRecord, IMPORTED, MORE, PREFIXED, Packed, SELECTOR, THERE,
         kind_flags,
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     external: AtomicU32,
     /// Changes so far.
     version: AtomicU64,
+    /// Those of them that a serial tells.
+    told: AtomicU64,
     /// The kinds, by [`Kind::index`].
     pub(crate) kinds: [Status; Kind::COUNT],
     /// When the store was made.
@@ -163,6 +166,33 @@ impl Store {
         self.shared.version.load(Relaxed)
     }
 
+    /// Gives a number that no other store has as long as this one lives.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
+    /// Counts the changes that [`Self::serial`] or [`Self::external_serial`] tells: two equal numbers mean equal records.
+    pub fn told(&self) -> u64 {
+        self.shared.told.load(Relaxed)
+    }
+
+    /// Begins to follow changes: from now on what is touched is kept for [`Self::changes`], as far as it has room. Gives where
+    /// that begins.
+    pub fn follow(&self) -> Mark {
+        let mut content = self.shared.content.write().unwrap_or_else(PoisonError::into_inner);
+        content.log.get_or_insert_with(|| Box::new(Log::new())).end()
+    }
+
+    /// Gives what was touched since a mark, in order, some of it several times, and where that ends; none if it is not known any
+    /// more, so that everything may have changed.
+    pub fn changes(&self, since: Mark) -> (Option<Vec<Touched>>, Mark) {
+        let reader = self.read();
+        match &reader.content.log {
+            Some(log) => (log.since(since), log.end()),
+            None => (None, since),
+        }
+    }
+
     /// Gives how each held kind is doing.
     pub fn freshness(&self) -> impl Iterator<Item = Freshness> + '_ {
         Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind)).map(|kind| {
@@ -213,6 +243,7 @@ impl Writer {
             serial: AtomicU32::new(0),
             external: AtomicU32::new(0),
             version: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             kinds: Default::default(),
             start: Instant::now(),
             taken: AtomicU64::new(0),
@@ -293,6 +324,9 @@ impl Writer {
             }
             if change.external {
                 advance(&shared.external, now);
+            }
+            if change.serial || change.external {
+                shared.told.fetch_add(1, Relaxed);
             }
             shared.version.fetch_add(1, Relaxed);
         } else if kind != Kind::Namespaces {

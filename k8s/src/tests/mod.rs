@@ -1,6 +1,7 @@
 //! Tests of the crate's parts together.
 
 mod api;
+mod changes;
 mod config;
 mod exec;
 mod freshness;

@@ -62,7 +62,7 @@ impl Dice {
     }
 
     /// Throws the name of an object of a kind.
-    fn key(&mut self, kind: Kind) -> Key<'static> {
+    pub(super) fn key(&mut self, kind: Kind) -> Key<'static> {
         let namespace = ["shop", "edge", "lab"][self.throw(3) as usize];
         match kind {
             Kind::Namespaces => Key { kind, namespace: "".into(), name: namespace.into() },

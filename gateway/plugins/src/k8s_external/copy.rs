@@ -1,77 +1,116 @@
 //! Copies of zones for `transfer`.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Fault, Stream, Transfer};
-use k8s::{EndpointRef, PortRef, Reader, ServiceRef};
+use k8s::{EndpointRef, PortRef, Reader, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
 use super::lookup::{Look, NAME_SERVER, Shown};
 use super::{External, Outside};
-use crate::shared::cluster::address::{Label, is_reverse, reverse_name};
-use crate::shared::cluster::{NOT_KNOWN, NOT_READY, View};
+use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run, with_run};
+use crate::shared::cluster::{NOT_KNOWN, NOT_READY, View, service_keys};
+use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
-use crate::shared::transfer::{Copied, Pages};
 
-/// How many services are copied under one read lock; writers have their turn in between.
-const STEP: usize = 256;
 /// The cluster is not known yet.
 const UNKNOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(NOT_READY), why: NOT_KNOWN };
 
 impl Transfer for External {
     fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
-        let outside = &self.0;
-        let view = outside.view.get().filter(|_| outside.zones.has_zone(zone))?;
-        if !view.store.synced() {
+        let journal = self.0.journals.of(zone)?;
+        if !self.0.is_known() {
             return Some(Err(UNKNOWN));
         }
-        // A client that has this serial or a later one gets the SOA record alone (RFC 1995 §2, RFC 1982 §3.2).
-        let own = view.store.external_serial();
-        if serial.is_some_and(|theirs| theirs.wrapping_sub(own) < 1 << 31) {
-            let mut pages = Pages::new();
-            outside.copy_soa(view, zone, &mut pages);
-            return Some(Ok(Pages::read(Arc::new(pages))));
-        }
-        Some(Ok(Pages::read(outside.copy(view, zone))))
+        let book: Arc<dyn Book> = Arc::<Outside>::clone(&self.0);
+        Some(Ok(journal.transfer(book, serial)))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {
-        let Some(view) = self.0.view.get().filter(|view| view.store.synced()) else { return };
-        self.0.zones.iter().for_each(|zone| each(zone, view.store.external_serial()));
+        if self.0.is_known() {
+            self.0.journals.each(each);
+        }
+    }
+}
+
+/// A zone's units are its services; those of a reverse zone are runs of addresses.
+impl Book for Outside {
+    fn stores(&self) -> Vec<&Store> {
+        self.view.get().map(|view| &view.store).into_iter().collect()
+    }
+
+    fn soa(&self, zone: &Name, serial: u32, answer: &mut Answer) {
+        self.soa_of(zone, serial, Section::Answer, &mut Sheet::new(answer, self.ttl));
+    }
+
+    fn units(&self, zone: &Name, each: &mut dyn FnMut(&[u8])) {
+        let Some(view) = self.view.get() else { return };
+        let keys = service_keys(&view.store.read());
+        if !is_reverse(zone) {
+            keys.iter().for_each(|key| each(key));
+            return;
+        }
+        for key in keys {
+            let reader = view.store.read();
+            if let Some(service) = reader.service(&key) {
+                Shown::of(&service).ips().for_each(|ip| self.unit_of(zone, ip, each));
+            }
+        }
+    }
+
+    fn units_of(&self, zone: &Name, touched: &Touched, each: &mut dyn FnMut(&[u8])) {
+        match touched {
+            Touched::Service(key) if !is_reverse(zone) => each(key),
+            Touched::Address(ip) if is_reverse(zone) => self.unit_of(zone, *ip, each),
+            Touched::Service(_) | Touched::Address(_) => {}
+        }
+    }
+
+    fn write(&self, zone: &Name, unit: &[u8], answer: &mut Answer) {
+        let Some(view) = self.view.get() else { return };
+        let reader = view.store.read();
+        if unit.is_empty() {
+            self.copy_server(view, &reader, zone, answer);
+        } else if is_reverse(zone) {
+            for name in run(unit).filter_map(reverse_name) {
+                if self.zones.longest(&name) == Some(zone) {
+                    self.copy_name(view, &reader, zone, &name, rtype::PTR, answer);
+                }
+            }
+        } else if let Some(service) = reader.service(unit) {
+            self.copy_service(view, &reader, zone, &service, answer);
+        }
+    }
+
+    fn stems(&self, zone: &Name, unit: &[u8]) -> Stems {
+        if is_reverse(zone) {
+            return [self.primary.clone(), zone.clone()];
+        }
+        let own = Name::join(unit, zone.wire()).unwrap_or_else(|| zone.clone());
+        [own, zone.clone()]
     }
 }
 
 impl Outside {
-    /// A zone's records.
-    fn copy(&self, view: &View, zone: &Name) -> Arc<Copied> {
-        self.copies.of(zone, view.store.version(), |pages| {
-            self.copy_soa(view, zone, pages);
-            self.copy_server(view, zone, pages);
-            if is_reverse(zone) {
-                self.copy_addresses(view, zone, pages);
-            } else {
-                self.copy_services(view, zone, pages);
-            }
-            self.copy_soa(view, zone, pages);
-        })
+    /// Whether the cluster is known.
+    fn is_known(&self) -> bool {
+        self.view.get().is_some_and(|view| view.store.synced())
     }
 
-    /// Copies the zone's SOA record.
-    fn copy_soa(&self, view: &View, zone: &Name, pages: &mut Pages) {
-        let mut answer = Answer::default();
-        self.soa(view, zone, Section::Answer, &mut Sheet::new(&mut answer, self.ttl));
-        pages.extend(&answer);
+    /// Calls `each` with the unit of an address, if it is in the zone.
+    fn unit_of(&self, zone: &Name, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
+        if reverse_name(ip).is_some_and(|name| self.zones.longest(&name) == Some(zone)) {
+            with_run(ip, each);
+        }
     }
 
     /// Copies the zone's NS record, and the addresses of its server.
-    fn copy_server(&self, view: &View, zone: &Name, pages: &mut Pages) {
-        let reader = view.store.read();
-        self.copy_name(view, &reader, zone, zone, rtype::NS, pages);
+    fn copy_server(&self, view: &View, reader: &Reader<'_>, zone: &Name, answer: &mut Answer) {
+        self.copy_name(view, reader, zone, zone, rtype::NS, answer);
         if let Some(server) = self.below(NAME_SERVER, zone) {
             for rtype in [rtype::A, rtype::AAAA] {
-                self.copy_name(view, &reader, zone, &server, rtype, pages);
+                self.copy_name(view, reader, zone, &server, rtype, answer);
             }
         }
     }
@@ -84,27 +123,12 @@ impl Outside {
         zone: &Name,
         name: &Name,
         rtype: u16,
-        pages: &mut Pages,
+        answer: &mut Answer,
     ) {
-        let mut answer = Answer::default();
+        let mut found = Answer::default();
         let look = Look { outside: self, view, reader, zone, name, rtype };
-        look.run(&mut Sheet::new(&mut answer, self.ttl));
-        pages.extend(&answer);
-    }
-
-    /// Copies all services, by name.
-    fn copy_services(&self, view: &View, zone: &Name, pages: &mut Pages) {
-        let key = |service: &ServiceRef<'_>| {
-            let (name, namespace) = (Label::of(service.name())?, Label::of(service.namespace())?);
-            Some([name.wire(), namespace.wire()].concat().into_boxed_slice())
-        };
-        let keys: Vec<Box<[u8]>> = view.store.read().services().iter().filter_map(key).collect();
-        for some in keys.chunks(STEP) {
-            let reader = view.store.read();
-            for service in some.iter().filter_map(|key| reader.service(key)) {
-                self.copy_service(view, &reader, zone, &service, pages);
-            }
-        }
+        look.run(&mut Sheet::new(&mut found, self.ttl));
+        answer.graft(&found, Section::Answer, Section::Answer);
     }
 
     /// Copies one service, its ports and its endpoints.
@@ -114,7 +138,7 @@ impl Outside {
         reader: &Reader<'_>,
         zone: &Name,
         service: &ServiceRef<'_>,
-        pages: &mut Pages,
+        answer: &mut Answer,
     ) {
         let Some(name) = self.name_in(zone, service) else { return };
         let shown = Shown::of(service);
@@ -122,7 +146,7 @@ impl Outside {
         let is_alias = shown.ips().next().is_none() && shown.names().next().is_some();
         let own = if is_alias { &[rtype::A][..] } else { &[rtype::A, rtype::AAAA, rtype::SRV] };
         for rtype in own {
-            self.copy_name(view, reader, zone, &name, *rtype, pages);
+            self.copy_name(view, reader, zone, &name, *rtype, answer);
         }
         let by_endpoints = self.headless && !shown.is_anywhere();
         for port in ports(service, by_endpoints) {
@@ -130,7 +154,7 @@ impl Outside {
             let protocol = Label::of(format!("_{}", port.protocol.word()).as_bytes());
             let Some((label, protocol)) = label.zip(protocol) else { continue };
             if let Some(name) = Name::join(&[label.wire(), protocol.wire()].concat(), name.wire()) {
-                self.copy_name(view, reader, zone, &name, rtype::SRV, pages);
+                self.copy_name(view, reader, zone, &name, rtype::SRV, answer);
             }
         }
         if !by_endpoints {
@@ -145,27 +169,7 @@ impl Outside {
         labels.dedup_by(|a, b| a.wire() == b.wire());
         for name in labels.iter().filter_map(|label| name.child(label.bytes())) {
             for rtype in [rtype::A, rtype::AAAA] {
-                self.copy_name(view, reader, zone, &name, rtype, pages);
-            }
-        }
-    }
-
-    /// Copies the names of all addresses of a reverse zone.
-    fn copy_addresses(&self, view: &View, zone: &Name, pages: &mut Pages) {
-        let mut addresses: HashSet<IpAddr> = HashSet::new();
-        for service in view.store.read().services() {
-            addresses.extend(Shown::of(&service).ips());
-        }
-        let mut names: Vec<Name> = addresses
-            .into_iter()
-            .filter_map(reverse_name)
-            .filter(|name| self.zones.longest(name) == Some(zone))
-            .collect();
-        names.sort_unstable();
-        for some in names.chunks(STEP) {
-            let reader = view.store.read();
-            for name in some {
-                self.copy_name(view, &reader, zone, name, rtype::PTR, pages);
+                self.copy_name(view, reader, zone, &name, rtype, answer);
             }
         }
     }

@@ -272,7 +272,12 @@ impl Outside {
 
     /// Writes the zone's SOA record.
     pub(super) fn soa(&self, view: &View, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
-        let serial = view.store.external_serial();
+        let serial = self.journals.serial(zone, view.store.external_serial());
+        self.soa_of(zone, serial, section, sheet);
+    }
+
+    /// Writes the zone's SOA record with a serial.
+    pub(super) fn soa_of(&self, zone: &Name, serial: u32, section: Section, sheet: &mut Sheet<'_>) {
         let numbers = [serial, 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
         let (apex, zone) = (&*self.apex, zone.wire());
         let data = [NAME_SERVER, apex, zone, MAILBOX, apex, zone, numbers.as_flattened()];

@@ -16,7 +16,7 @@ use wire::Name;
 
 use crate::shared::cluster::View;
 use crate::shared::fall::Fall;
-use crate::shared::transfer::Copies;
+use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 
 /// The registry entry.
@@ -44,6 +44,6 @@ struct Outside {
     headless: bool,
     /// The block's cluster, set before the first query.
     view: Arc<OnceLock<Arc<View>>>,
-    /// The zones' last copies for transfers, as long as somebody reads them.
-    copies: Copies,
+    /// What others copy of the zones.
+    journals: Journals,
 }

@@ -10,7 +10,7 @@ use super::{External, Outside};
 use crate::shared::cluster::View;
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::fall::Fall;
-use crate::shared::transfer::Copies;
+use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 
 /// The time to live of records where none is stated, in seconds.
@@ -97,6 +97,8 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     // Zones that fall through by name belong to others too.
     setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
     let view: Arc<OnceLock<Arc<View>>> = Arc::default();
+    let settings = format!("k8s_external {}", setup.block_text());
+    let journals = Journals::set_up(setup, &zones, &settings)?;
     let plugin = External(Arc::new(Outside {
         zones: Zones::new(zones),
         primary,
@@ -105,8 +107,9 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         ttl: config.ttl,
         headless: config.headless,
         view: Arc::clone(&view),
-        copies: Copies::default(),
+        journals,
     }));
+    plugin.0.journals.keep_up(setup, Arc::<Outside>::clone(&plugin.0));
     let name = directive.name.clone();
     setup.later(move |roles| {
         let Some(known) = roles.known::<View>() else {

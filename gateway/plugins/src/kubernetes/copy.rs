@@ -1,117 +1,136 @@
 //! Copies of zones for `transfer`.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Fault, Stream, Transfer};
-use k8s::{PortRef, Reader, ServiceKind, ServiceRef};
+use k8s::{EndpointRef, PortRef, Reader, ServiceKind, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
 use super::lookup::{Look, NAME_SERVER, Service};
 use super::{Cluster, Kubernetes};
-use crate::shared::cluster::address::{Label, is_reverse, reverse_name};
-use crate::shared::cluster::{NOT_KNOWN, NOT_READY};
+use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run, with_run};
+use crate::shared::cluster::{NOT_KNOWN, NOT_READY, service_keys};
+use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
-use crate::shared::transfer::{Copied, Pages};
 
-/// How many services are copied under one read lock; writers have their turn in between.
-const STEP: usize = 256;
+/// The label that all services are below.
+const SERVICES: &[u8] = b"\x03svc";
 /// The cluster is not known yet.
 const UNKNOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(NOT_READY), why: NOT_KNOWN };
 
 impl Transfer for Kubernetes {
     fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
         let cluster = &self.0;
-        if !cluster.zones.has_zone(zone) || cluster.multicluster.has_zone(zone) {
-            return None;
-        }
+        let journal = cluster.journals.of(zone)?;
         if !cluster.store.synced() {
             return Some(Err(UNKNOWN));
         }
-        // A client that has this serial or a later one gets the SOA record alone (RFC 1995 §2, RFC 1982 §3.2).
-        if serial.is_some_and(|theirs| theirs.wrapping_sub(cluster.store.serial()) < 1 << 31) {
-            let mut pages = Pages::new();
-            cluster.copy_soa(zone, &mut pages);
-            return Some(Ok(Pages::read(Arc::new(pages))));
-        }
-        Some(Ok(Pages::read(cluster.copy(zone))))
+        let book: Arc<dyn Book> = Arc::<Cluster>::clone(cluster);
+        Some(Ok(journal.transfer(book, serial)))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {
-        let cluster = &self.0;
-        if cluster.store.synced() {
-            let zones = cluster.zones.iter().filter(|zone| !cluster.multicluster.has_zone(zone));
-            zones.for_each(|zone| each(zone, cluster.store.serial()));
+        if self.0.store.synced() {
+            self.0.journals.each(each);
         }
     }
 }
 
-impl Cluster {
-    /// A zone's records.
-    fn copy(&self, zone: &Name) -> Arc<Copied> {
-        self.copies.of(zone, self.store.version(), |pages| {
-            self.copy_soa(zone, pages);
-            self.copy_servers(zone, pages);
-            if is_reverse(zone) {
-                self.copy_addresses(zone, pages);
-            } else {
-                self.copy_services(zone, pages);
-            }
-            self.copy_soa(zone, pages);
-        })
+/// A zone's units are its services; those of a reverse zone are runs of addresses.
+impl Book for Cluster {
+    fn stores(&self) -> Vec<&Store> {
+        vec![&self.store]
     }
 
-    /// Copies the zone's SOA record.
-    fn copy_soa(&self, zone: &Name, pages: &mut Pages) {
-        let mut answer = Answer::default();
-        self.soa(zone, Section::Answer, &mut Sheet::new(&mut answer, self.ttl));
-        pages.extend(&answer);
+    fn soa(&self, zone: &Name, serial: u32, answer: &mut Answer) {
+        self.soa_of(zone, serial, Section::Answer, &mut Sheet::new(answer, self.ttl));
+    }
+
+    fn units(&self, zone: &Name, each: &mut dyn FnMut(&[u8])) {
+        let keys = service_keys(&self.store.read());
+        if !is_reverse(zone) {
+            keys.iter().for_each(|key| each(key));
+            return;
+        }
+        for key in keys {
+            let reader = self.store.read();
+            let Some(service) = reader.service(&key) else { continue };
+            let ready = service.endpoints().filter(EndpointRef::ready);
+            let ips = service.cluster_ips().chain(self.reach.outside(&service));
+            let ips = ips.chain(ready.filter_map(|endpoint| endpoint.ip()));
+            ips.for_each(|ip| self.unit_of(zone, ip, each));
+        }
+    }
+
+    fn units_of(&self, zone: &Name, touched: &Touched, each: &mut dyn FnMut(&[u8])) {
+        match touched {
+            Touched::Service(key) if !is_reverse(zone) => each(key),
+            Touched::Address(ip) if is_reverse(zone) => self.unit_of(zone, *ip, each),
+            Touched::Service(_) | Touched::Address(_) => {}
+        }
+    }
+
+    fn write(&self, zone: &Name, unit: &[u8], answer: &mut Answer) {
+        let reader = self.store.read();
+        if unit.is_empty() {
+            self.copy_servers(&reader, zone, answer);
+        } else if is_reverse(zone) {
+            for name in run(unit).filter_map(reverse_name) {
+                if self.zones.longest(&name) == Some(zone) {
+                    self.copy_name(&reader, zone, &name, rtype::PTR, answer);
+                }
+            }
+        } else if let Some(service) = reader.service(unit) {
+            self.copy_service(&reader, zone, &service, answer);
+        }
+    }
+
+    fn stems(&self, zone: &Name, unit: &[u8]) -> Stems {
+        let services =
+            Name::join(SERVICES, if is_reverse(zone) { &self.primary } else { zone }.wire());
+        let services = services.unwrap_or_else(|| zone.clone());
+        if is_reverse(zone) {
+            return [services, zone.clone()];
+        }
+        let own = Name::join(unit, services.wire()).unwrap_or_else(|| zone.clone());
+        [own, zone.clone()]
+    }
+}
+
+impl Cluster {
+    /// Calls `each` with the unit of an address, if it is in the zone.
+    fn unit_of(&self, zone: &Name, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
+        if reverse_name(ip).is_some_and(|name| self.zones.longest(&name) == Some(zone)) {
+            with_run(ip, each);
+        }
     }
 
     /// Copies the zone's NS records, and the addresses of its servers that no service has.
-    fn copy_servers(&self, zone: &Name, pages: &mut Pages) {
-        let reader = self.store.read();
-        self.copy_name(&reader, zone, zone, rtype::NS, pages);
+    fn copy_servers(&self, reader: &Reader<'_>, zone: &Name, answer: &mut Answer) {
+        self.copy_name(reader, zone, zone, rtype::NS, answer);
         let own = Name::join(NAME_SERVER, zone.wire()).filter(|_| !self.servers.any());
         for name in own.iter().chain(self.servers.within(zone)) {
             for rtype in [rtype::A, rtype::AAAA] {
-                self.copy_name(&reader, zone, name, rtype, pages);
+                self.copy_name(reader, zone, name, rtype, answer);
             }
         }
     }
 
-    /// Copies the records that a query for a name and a type gets.
+    /// Copies the records that a query for a name and a type gets; says whether there are any.
     fn copy_name(
         &self,
         reader: &Reader<'_>,
         zone: &Name,
         name: &Name,
         rtype: u16,
-        pages: &mut Pages,
-    ) -> usize {
-        let mut answer = Answer::default();
+        answer: &mut Answer,
+    ) -> bool {
+        let mut found = Answer::default();
         let look = Look { cluster: self, reader, zone, name, rtype };
-        look.run(&mut Sheet::new(&mut answer, self.ttl));
-        pages.extend(&answer);
-        answer.section(Section::Answer).count()
-    }
-
-    /// Copies all services, by name.
-    fn copy_services(&self, zone: &Name, pages: &mut Pages) {
-        let key = |service: &ServiceRef<'_>| {
-            let (name, namespace) = (Label::of(service.name())?, Label::of(service.namespace())?);
-            Some([name.wire(), namespace.wire()].concat().into_boxed_slice())
-        };
-        let keys: Vec<Box<[u8]>> = self.store.read().services().iter().filter_map(key).collect();
-        for some in keys.chunks(STEP) {
-            let reader = self.store.read();
-            for key in some {
-                if let Some(service) = reader.service(key) {
-                    self.copy_service(&reader, zone, &service, pages);
-                }
-            }
-        }
+        look.run(&mut Sheet::new(&mut found, self.ttl));
+        answer.graft(&found, Section::Answer, Section::Answer);
+        found.section(Section::Answer).next().is_some()
     }
 
     /// Copies one service, its ports and its endpoints.
@@ -120,19 +139,22 @@ impl Cluster {
         reader: &Reader<'_>,
         zone: &Name,
         service: &ServiceRef<'_>,
-        pages: &mut Pages,
+        answer: &mut Answer,
     ) {
         let Some(name) = self.service_name(service.name(), service.namespace(), zone) else {
             return;
         };
-        let aliases = self.copy_name(reader, zone, &name, rtype::CNAME, pages);
+        // A stated server's records are the zone's own.
+        if !self.servers.within(zone).any(|server| *server == name) {
+            // An alias has nothing else (RFC 1034 §3.6.2); there may be names below it.
+            let is_alias = self.copy_name(reader, zone, &name, rtype::CNAME, answer);
+            let others = [rtype::A, rtype::AAAA, rtype::SRV].into_iter().filter(|_| !is_alias);
+            for rtype in others {
+                self.copy_name(reader, zone, &name, rtype, answer);
+            }
+        }
         if service.kind() == ServiceKind::ExternalName {
             return;
-        }
-        // An alias has nothing else (RFC 1034 §3.6.2); there may be names below it.
-        let others = [rtype::A, rtype::AAAA, rtype::SRV].into_iter().filter(|_| aliases == 0);
-        for rtype in others {
-            self.copy_name(reader, zone, &name, rtype, pages);
         }
         for port in self.ports(service) {
             let Some(label) = Label::of(&[b"_", port.name].concat()) else { continue };
@@ -141,50 +163,28 @@ impl Cluster {
             };
             let head = [label.wire(), protocol.wire()].concat();
             if let Some(name) = Name::join(&head, name.wire()) {
-                self.copy_name(reader, zone, &name, rtype::SRV, pages);
+                self.copy_name(reader, zone, &name, rtype::SRV, answer);
             }
         }
         if self.ignore_empty && !service.has_ready_endpoints() {
             return;
         }
-        let mut answer = Answer::default();
-        let mut sheet = Sheet::new(&mut answer, self.ttl);
-        for endpoint in service.endpoints().filter(|endpoint| endpoint.ready()) {
+        let mut found = Answer::default();
+        let mut sheet = Sheet::new(&mut found, self.ttl);
+        for endpoint in service.endpoints().filter(EndpointRef::ready) {
             let label = self.calls.label(&endpoint);
             let owner = label.and_then(|label| name.child(label.bytes()));
             if let (Some(owner), Some(ip)) = (owner, endpoint.ip()) {
                 sheet.address(Section::Answer, owner.wire(), ip);
             }
         }
-        pages.extend(&answer);
-    }
-
-    /// Copies the names of all addresses of a reverse zone.
-    fn copy_addresses(&self, zone: &Name, pages: &mut Pages) {
-        let mut addresses = HashSet::new();
-        for service in self.store.read().services() {
-            addresses.extend(service.cluster_ips().chain(self.reach.outside(&service)));
-            let ready = service.endpoints().filter(|endpoint| endpoint.ready());
-            addresses.extend(ready.filter_map(|endpoint| endpoint.ip()));
-        }
-        let mut names: Vec<(Name, IpAddr)> = addresses
-            .into_iter()
-            .filter_map(|ip| reverse_name(ip).map(|name| (name, ip)))
-            .filter(|(name, _)| self.zones.longest(name) == Some(zone))
-            .collect();
-        names.sort_unstable();
-        for some in names.chunks(STEP) {
-            let reader = self.store.read();
-            for (name, _) in some {
-                self.copy_name(&reader, zone, name, rtype::PTR, pages);
-            }
-        }
+        answer.graft(&found, Section::Answer, Section::Answer);
     }
 
     /// The named ports that a service's names can have, each once.
     fn ports<'a>(&self, service: &ServiceRef<'a>) -> Vec<PortRef<'a>> {
         let mut all: Vec<PortRef<'a>> = if self.reach.by_endpoints(&Service::of(*service)) {
-            let ready = service.endpoints().filter(|endpoint| endpoint.ready());
+            let ready = service.endpoints().filter(EndpointRef::ready);
             ready.flat_map(|endpoint| endpoint.ports()).collect()
         } else {
             service.ports().collect()

@@ -308,7 +308,13 @@ impl Cluster {
 
     /// Writes the zone's SOA record.
     pub(super) fn soa(&self, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
-        let numbers = [self.store.serial(), 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
+        let serial = self.journals.serial(zone, self.store.serial());
+        self.soa_of(zone, serial, section, sheet);
+    }
+
+    /// Writes the zone's SOA record with a serial.
+    pub(super) fn soa_of(&self, zone: &Name, serial: u32, section: Section, sheet: &mut Sheet<'_>) {
+        let numbers = [serial, 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
         let zone = zone.wire();
         let [server, rest] = self.servers.first(zone);
         let data = [server, rest, MAILBOX, zone, numbers.as_flattened()];

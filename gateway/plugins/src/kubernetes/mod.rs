@@ -23,7 +23,7 @@ use wire::Name;
 use crate::shared::cluster::Calls;
 use crate::shared::cluster::source::Source;
 use crate::shared::fall::Fall;
-use crate::shared::transfer::Copies;
+use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 use nameserver::Servers;
 use reach::Order;
@@ -70,8 +70,8 @@ struct Cluster {
     /// What fills the store; none in tests.
     #[expect(dead_code, reason = "held, since the watches end with it")]
     source: Option<Arc<Source>>,
-    /// The zones' last copies for transfers, as long as somebody reads them.
-    copies: Copies,
+    /// What others copy of the zones.
+    journals: Journals,
 }
 
 /// What names of pods give.

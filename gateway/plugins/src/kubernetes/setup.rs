@@ -18,7 +18,7 @@ use crate::shared::cluster::connection::{self, Connection};
 use crate::shared::cluster::source::{self, Source, Want};
 use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
-use crate::shared::transfer::Copies;
+use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 use crate::shared::{file, host};
 
@@ -277,6 +277,19 @@ pub(super) fn set_up_with(
     let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
     // Zones that fall through by name belong to others too.
     setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
+    let own = own_addresses(setup);
+    let calls = Calls { pod_names: config.pod_names };
+    let copied: Vec<Name> =
+        zones.iter().filter(|zone| !multicluster.contains(zone)).cloned().collect();
+    let reach = config.reach.map(|(_, order)| order).unwrap_or_default();
+    let settings = format!(
+        "kubernetes {} {primary} {} {} {reach:?} {calls:?} {:?} {own:?}",
+        store.id(),
+        config.ttl,
+        config.ignore_empty,
+        config.servers
+    );
+    let journals = Journals::set_up(setup, &copied, &settings)?;
     let cluster = Cluster {
         zones: Zones::new(zones),
         primary,
@@ -286,16 +299,17 @@ pub(super) fn set_up_with(
         pods: config.pods,
         zonal: config.zonal.is_some(),
         ignore_empty: config.ignore_empty,
-        reach: config.reach.map(|(_, order)| order).unwrap_or_default(),
-        calls: Calls { pod_names: config.pod_names },
+        reach,
+        calls,
         servers: config.servers,
-        own: own_addresses(setup),
+        own,
         search: search_domains(Path::new(RESOLV_CONF)),
         store,
         source,
-        copies: Copies::default(),
+        journals,
     };
     let plugin = Kubernetes(Arc::new(cluster));
+    plugin.0.journals.keep_up(setup, Arc::<Cluster>::clone(&plugin.0));
     setup.offer(Role::Known(Arc::new(plugin.0.view())));
     setup.offer(Role::Ready(Arc::new(plugin.clone())));
     setup.offer(Role::Transfer(Arc::new(plugin.clone())));

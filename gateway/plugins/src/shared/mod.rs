@@ -19,6 +19,7 @@ pub mod file;
 pub(crate) mod glue;
 pub mod gotemplate;
 pub mod host;
+pub(crate) mod journal;
 pub mod listen;
 pub mod mnemonic;
 pub mod name_text;

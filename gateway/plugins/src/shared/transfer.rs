@@ -1,9 +1,9 @@
 //! A zone's records as the messages of a transfer (RFC 5936 §2.2).
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use engine::Stream;
-use wire::{Answer, Name, Section};
+use wire::{Answer, Section};
 
 /// The most octets of a message before names are compressed: header, question and a signature fit above.
 pub(crate) const PAGE: usize = 63_000;
@@ -69,48 +69,6 @@ impl Pages {
 impl AsRef<Self> for Pages {
     fn as_ref(&self) -> &Self {
         self
-    }
-}
-
-/// A zone's records at one time, shared by those who read them at the same time.
-#[derive(Debug)]
-pub(crate) struct Copied {
-    /// The version of what they were copied from, before that.
-    version: u64,
-    /// The records.
-    pages: Pages,
-}
-
-impl AsRef<Pages> for Copied {
-    fn as_ref(&self) -> &Pages {
-        &self.pages
-    }
-}
-
-/// The zones' last copies, as long as somebody reads them.
-#[derive(Debug, Default)]
-pub(crate) struct Copies(Mutex<Vec<(Name, Weak<Copied>)>>);
-
-impl Copies {
-    /// A zone's records: those that somebody reads already if nothing has changed since, else what `write` writes.
-    pub(crate) fn of(
-        &self,
-        zone: &Name,
-        version: u64,
-        write: impl FnOnce(&mut Pages),
-    ) -> Arc<Copied> {
-        let mut copies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        copies.retain(|(_, copy)| copy.strong_count() > 0);
-        let known = copies.iter().find(|(own, _)| own == zone).and_then(|(_, copy)| copy.upgrade());
-        if let Some(known) = known.filter(|copy| copy.version == version) {
-            return known;
-        }
-        let mut pages = Pages::new();
-        write(&mut pages);
-        let copy = Arc::new(Copied { version, pages });
-        copies.retain(|(own, _)| own != zone);
-        copies.push((zone.clone(), Arc::downgrade(&copy)));
-        copy
     }
 }
 

@@ -1,6 +1,7 @@
 //! The facts `kubernetes.*`, by table: a Corefile and manifests in, replies in words out.
 
 mod declared;
+mod differences;
 mod endpoints;
 mod names;
 mod pods;
@@ -81,10 +82,12 @@ pub(crate) fn unsynced(corefile: &str) -> Bench {
 
 /// Changes the objects behind the last gateway.
 pub(crate) fn change(yaml: &'static str) {
-    WRITER.with_borrow_mut(|kept| {
-        let (writer, _) = kept.as_mut().unwrap();
-        k8s::from_yaml(yaml).unwrap().iter().for_each(|event| writer.apply(event));
-    });
+    k8s::from_yaml(yaml).unwrap().iter().for_each(apply);
+}
+
+/// Has an event come to the last gateway.
+pub(crate) fn apply(event: &k8s::Event<'_>) {
+    WRITER.with_borrow_mut(|kept| kept.as_mut().unwrap().0.apply(event));
 }
 
 /// Asks, and leaves out what is always so: `SOA(zone ttl)` stands for a zone's own SOA record, the serial is not shown.

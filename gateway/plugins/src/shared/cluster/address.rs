@@ -167,6 +167,38 @@ fn reverse_v6(labels: &[u8]) -> Option<Reverse> {
     Some(if count == 32 { Reverse::Address(Ipv6Addr::from(bits).into()) } else { Reverse::Part })
 }
 
+/// The addresses of a run are those whose other bits are equal.
+const RUN: u8 = 0xf;
+
+/// Calls `each` with the octets of the first address of the run that an address is in.
+pub(crate) fn with_run(address: IpAddr, each: &mut dyn FnMut(&[u8])) {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, c, last] = address.octets();
+            each(&[a, b, c, last & !RUN]);
+        }
+        IpAddr::V6(address) => {
+            let mut octets = address.octets();
+            octets[15] &= !RUN;
+            each(&octets);
+        }
+    }
+}
+
+/// The addresses of the run that begins with these octets; none if they are no address.
+pub(crate) fn run(first: &[u8]) -> impl Iterator<Item = IpAddr> {
+    let at = move |index: u8| {
+        if let Ok(mut octets) = <[u8; 4]>::try_from(first) {
+            octets[3] |= index;
+            return Some(IpAddr::from(octets));
+        }
+        let mut octets = <[u8; 16]>::try_from(first).ok()?;
+        octets[15] |= index;
+        Some(IpAddr::from(octets))
+    };
+    (0..=RUN).filter_map(at)
+}
+
 /// The reverse name of an address, as far as the zone's labels.
 pub(crate) fn reverse_name(address: IpAddr) -> Option<Name> {
     let mut text = String::new();

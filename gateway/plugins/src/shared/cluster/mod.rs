@@ -11,7 +11,7 @@ pub(crate) mod stale;
 
 use std::net::IpAddr;
 
-use k8s::{ServiceKind, ServiceRef, Store};
+use k8s::{Reader, ServiceKind, ServiceRef, Store};
 
 pub(crate) use calls::Calls;
 pub(crate) use pen::{Found, Pen, found, has_protocol, is_port, target, weight};
@@ -20,6 +20,16 @@ pub(crate) use pen::{Found, Pen, found, has_protocol, is_port, target, weight};
 pub(crate) const NOT_READY: u16 = 14;
 /// What is said with it.
 pub(crate) const NOT_KNOWN: &str = "the cluster's objects are not known yet";
+
+/// The keys of all services, by name.
+pub(crate) fn service_keys(reader: &Reader<'_>) -> Vec<Box<[u8]>> {
+    let key = |service: &ServiceRef<'_>| {
+        let (name, namespace) =
+            (address::Label::of(service.name())?, address::Label::of(service.namespace())?);
+        Some([name.wire(), namespace.wire()].concat().into_boxed_slice())
+    };
+    reader.services().iter().filter_map(key).collect()
+}
 
 /// A cluster as the `kubernetes` of a server block sees it, for the block's other plugins that answer from it.
 #[derive(Debug)]
