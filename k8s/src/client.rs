@@ -288,7 +288,7 @@ impl Connection {
         }
         let connection = Arc::new(Self {
             source: config.source.clone(),
-            limiter: Limiter::new(config.limits),
+            limiter: Limiter::new(config.room()),
             agent: HeaderValue::try_from(&config.agent)
                 .unwrap_or(HeaderValue::from_static("Causeway")),
             probe: Arc::clone(probe),

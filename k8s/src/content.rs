@@ -114,6 +114,8 @@ pub(crate) struct Space {
     pub(crate) listed: bool,
     /// The list that named it last.
     pub(crate) seen: u8,
+    /// The kinds whose objects in it have been listed, a bit each by [`Kind::index`]; told of namespaces that are listed one by one.
+    pub(crate) listed_kinds: u8,
 }
 
 /// Services, or imported services, by number and by name.
@@ -205,13 +207,16 @@ pub(crate) struct Content {
     pub(crate) log: Option<Box<Log>>,
     /// Namespaces to expose; all if empty.
     pub(crate) exposed: Vec<String>,
+    /// The kinds without which nothing is known of a namespace, a bit each by [`Kind::index`]; 0 unless namespaces are listed one by
+    /// one.
+    pub(crate) apart: u8,
     /// The seed of all hashes.
     pub(crate) seed: foldhash::fast::RandomState,
 }
 
 impl Content {
     /// Makes empty tables that expose these namespaces, or all.
-    pub(crate) fn new(exposed: Vec<String>) -> Self {
+    pub(crate) fn new(exposed: Vec<String>, apart: u8) -> Self {
         Self {
             arena: Arena::new(),
             spaces: Interner::new(),
@@ -233,6 +238,7 @@ impl Content {
             counts: [0; Kind::COUNT],
             log: None,
             exposed,
+            apart,
             seed: foldhash::fast::RandomState::default(),
         }
     }
@@ -309,26 +315,42 @@ impl Content {
     }
 
     /// Forgets which list named the objects of a kind, so that the count of lists can begin anew.
-    pub(crate) fn forget_lists(&mut self, kind: Kind) {
+    pub(crate) fn forget_lists(&mut self, kind: Kind, of: impl Fn(u32) -> bool) {
         match kind {
             Kind::Namespaces => self.space.iter_mut().for_each(|space| space.seen = 0),
             Kind::Services | Kind::Imports => {
                 let records = &mut self.family_mut(kind == Kind::Imports).records;
-                (0..records.end()).for_each(|number| records.at(number).seen = 0);
-            }
-            Kind::Slices | Kind::ImportSlices => {
-                let bundles = &mut self.bundles;
-                let imported = kind == Kind::ImportSlices;
-                for number in 0..bundles.end() {
-                    let bundle = bundles.at(number);
-                    if (bundle.flags & IMPORTED != 0) == imported {
-                        bundle.seen = 0;
+                for number in 0..records.end() {
+                    let record = records.at(number);
+                    if of(record.space) {
+                        record.seen = 0;
                     }
                 }
             }
-            Kind::Pods => (0..self.pods.end()).for_each(|number| self.pods.at(number).seen = 0),
+            Kind::Slices | Kind::ImportSlices => {
+                let imported = kind == Kind::ImportSlices;
+                for number in 0..self.bundles.end() {
+                    let bundle = *self.bundles.get(number);
+                    if (bundle.flags & IMPORTED != 0) == imported && of(self.space_of(&bundle)) {
+                        self.bundles.at(number).seen = 0;
+                    }
+                }
+            }
+            Kind::Pods => {
+                for number in 0..self.pods.end() {
+                    let pod = self.pods.at(number);
+                    if of(pod.space) {
+                        pod.seen = 0;
+                    }
+                }
+            }
             Kind::Exports => {
-                (0..self.exports.end()).for_each(|number| self.exports.at(number).seen = 0);
+                for number in 0..self.exports.end() {
+                    let export = self.exports.at(number);
+                    if of(export.space) {
+                        export.seen = 0;
+                    }
+                }
             }
         }
     }
@@ -346,29 +368,78 @@ impl Content {
     }
 
     /// Removes the object of a kind and number unless the list `seen` named it.
-    pub(crate) fn sweep(&mut self, kind: Kind, number: u32, seen: u8) -> Change {
+    pub(crate) fn sweep(
+        &mut self,
+        kind: Kind,
+        number: u32,
+        list: impl Fn(u32) -> Option<u8>,
+    ) -> Change {
+        let gone = |space, seen| list(space).is_some_and(|list| list != seen);
         match kind {
-            Kind::Namespaces if self.space[number as usize].seen != seen => {
+            Kind::Namespaces if gone(number, self.space[number as usize].seen) => {
                 self.remove_space(number)
             }
-            Kind::Services | Kind::Imports
-                if self.family(kind == Kind::Imports).records.get(number).seen != seen =>
-            {
-                self.remove_record(kind == Kind::Imports, number)
+            Kind::Services | Kind::Imports => {
+                let imported = kind == Kind::Imports;
+                let record = self.family(imported).records.get(number);
+                if gone(record.space, record.seen) {
+                    self.remove_record(imported, number)
+                } else {
+                    Change::NONE
+                }
             }
             Kind::Slices | Kind::ImportSlices => {
                 let bundle = *self.bundles.get(number);
                 let imported = kind == Kind::ImportSlices;
-                if bundle.seen != seen && (bundle.flags & IMPORTED != 0) == imported {
+                if (bundle.flags & IMPORTED != 0) == imported
+                    && gone(self.space_of(&bundle), bundle.seen)
+                {
                     self.remove_bundle(number)
                 } else {
                     Change::NONE
                 }
             }
-            Kind::Pods if self.pods.get(number).seen != seen => self.remove_pod(number),
-            Kind::Exports if self.exports.get(number).seen != seen => self.remove_export(number),
-            _ => Change::NONE,
+            Kind::Pods => {
+                let pod = self.pods.get(number);
+                if gone(pod.space, pod.seen) { self.remove_pod(number) } else { Change::NONE }
+            }
+            Kind::Exports => {
+                let export = self.exports.get(number);
+                if gone(export.space, export.seen) {
+                    self.remove_export(number)
+                } else {
+                    Change::NONE
+                }
+            }
+            Kind::Namespaces => Change::NONE,
         }
+    }
+
+    /// Gives the namespace of a slice: that of its service.
+    fn space_of(&self, bundle: &Bundle) -> u32 {
+        if bundle.flags & THERE == 0 {
+            return 0;
+        }
+        self.family(bundle.flags & IMPORTED != 0).records.get(bundle.record).space
+    }
+
+    /// Notes that the objects of a kind in a namespace have been listed; the name stays in use from then on.
+    pub(crate) fn set_listed(&mut self, name: &[u8], kind: Kind) {
+        let number = self.enter(name);
+        if self.space[number as usize].listed_kinds != 0 {
+            self.leave(number);
+        }
+        self.space[number as usize].listed_kinds |= 1 << kind.index();
+    }
+
+    /// Says whether it is still to come what an exposed namespace has: services or endpoints, where namespaces are listed one by
+    /// one.
+    pub(crate) fn awaits(&self, name: &[u8]) -> bool {
+        self.apart != 0
+            && self.exposed.iter().any(|other| other.as_bytes() == name)
+            && !self.spaces.find(name).is_some_and(|space| {
+                self.space[space as usize].listed_kinds & self.apart == self.apart
+            })
     }
 }
 

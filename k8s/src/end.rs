@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
-use crate::{client::Failure, object::Event, probe::State, proto::Status, watch::Follower};
+use crate::{client::Failure, probe::State, proto::Status, watch::Follower};
 
 /// How many causes of one trouble are told of.
 const CAUSES: usize = 8;
@@ -97,6 +97,7 @@ impl Follower {
             End::Forbidden(cause) => {
                 // An API server that has just started may not know its roles yet: said only if it says so again.
                 if self.refusals > 0 || !self.common.store.listed(self.kind) {
+                    self.refuse();
                     self.fail(State::Forbidden, &cause);
                 }
                 self.refusals = self.refusals.saturating_add(1);
@@ -109,8 +110,8 @@ impl Follower {
             }
             End::Absent => {
                 // What a removed definition had is gone with it.
-                self.common.apply(&Event::Restart(self.kind));
-                self.common.apply(&Event::Synced(self.kind));
+                self.common.apply(&self.restart());
+                self.common.apply(&self.synced());
                 self.version = None;
                 if self.common.store.state(self.kind) != State::Absent {
                     log::info!(
@@ -133,14 +134,17 @@ impl Follower {
 
     /// Notes a state.
     pub(crate) fn state(&self, state: State) {
-        self.common.set_state(self.kind, state);
+        match &self.namespace {
+            Some((row, _)) => self.common.set_state_in(self.kind, *row, state),
+            None => self.common.set_state(self.kind, state),
+        }
     }
 
     /// Notes a failure of this kind alone and tells of it, once a cause until it is over.
     fn fail(&mut self, state: State, cause: &str) {
         self.state(state);
         if self.said.len() < CAUSES && !self.said.iter().any(|other| other == cause) {
-            log::warn!(target: crate::LOG, "{}: {cause}; other kinds go on", self.kind);
+            log::warn!(target: crate::LOG, "{}: {cause}; all else goes on", self.what());
             self.said.push(cause.to_owned());
         }
     }
@@ -150,10 +154,12 @@ impl Follower {
         (self.failures, self.refusals, self.silences, self.newest) = (0, 0, 0, false);
         if !self.said.is_empty() {
             self.said.clear();
-            log::info!(target: crate::LOG, "{} are followed again", self.kind);
+            log::info!(target: crate::LOG, "{} are followed again", self.what());
         }
         self.common.connection.recover();
         self.state(State::Watching);
+        self.grant(true);
+        self.look();
     }
 
     /// Gives the pause after one more failure.

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+mod apart;
 mod arena;
 mod bundles;
 mod changes;

@@ -13,7 +13,7 @@ use tokio::{
 /// Requests a second where none are stated, as in client-go.
 const QPS: f64 = 5.0;
 /// Requests at once where none are stated, as in client-go.
-const BURST: u32 = 10;
+pub(crate) const BURST: u32 = 10;
 
 /// What an operator states; 0 means the default, which for `inflight` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

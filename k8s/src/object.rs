@@ -343,4 +343,10 @@ pub enum Event<'a> {
     Delete(Key<'a>),
     /// The list of the kind is complete.
     Synced(Kind),
+    /// The same as [`Event::Restart`], of one namespace's objects.
+    RestartIn(Kind, Cow<'a, str>),
+    /// The same as [`Event::Synced`], of one namespace's objects.
+    SyncedIn(Kind, Cow<'a, str>),
+    /// The kind cannot be listed in this namespace, for want of rights: what else is known need not wait for it.
+    Refused(Kind, Cow<'a, str>),
 }

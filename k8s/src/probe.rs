@@ -69,6 +69,9 @@ pub trait Probe: fmt::Debug + Send + Sync {
     /// What the store tells stands so, and was heard of at this Unix time in seconds (0 if never); told once a second.
     fn standing(&self, _standing: Standing, _heard: u64) {}
 
+    /// The rights to follow a kind are there, or missing; in a namespace, or in the whole cluster if that is empty.
+    fn granted(&self, _kind: Kind, _namespace: &str, _granted: bool) {}
+
     /// So many objects of a kind are there.
     fn objects(&self, _kind: Kind, _count: usize) {}
 }

@@ -29,6 +29,12 @@ impl Reader<'_> {
         self.content.spaces.find(name).is_some_and(|space| self.content.shows(space))
     }
 
+    /// Says whether it is still to come what an exposed namespace has, since namespaces are followed one by one and this one has not
+    /// been listed. `name` is the label without its length.
+    pub fn awaits(&self, name: &[u8]) -> bool {
+        self.content.awaits(name)
+    }
+
     /// Gives the names of all namespaces that are there and exposed, in no order.
     pub fn namespaces(&self) -> impl Iterator<Item = &[u8]> {
         let content = &*self.content;

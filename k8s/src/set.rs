@@ -71,6 +71,7 @@ impl WatchSet {
             let folder = Folder::new(path.clone(), filter);
             vec![runtime.spawn(read(folder, writer, probe, sender)).abort_handle()]
         } else {
+            let apart = config.keep.apart();
             let common = Arc::new(Common {
                 connection: Connection::open(config, &probe),
                 writer: Mutex::new(writer),
@@ -78,17 +79,24 @@ impl WatchSet {
                 probe,
                 progress: sender,
                 initial: AtomicBool::new(true),
+                parts: Mutex::new(vec![Default::default(); apart.len()]),
+                look: tokio::sync::Notify::new(),
                 timing,
             });
-            Kind::ALL
-                .into_iter()
-                .filter(|kind| config.keep.holds(*kind))
-                .map(|kind| {
-                    let follower =
-                        Follower::new(Arc::clone(&common), kind, selectors(config, kind));
-                    runtime.spawn(follower.run()).abort_handle()
-                })
-                .collect()
+            let follow = |kind, namespace| {
+                let selectors = selectors(config, kind);
+                let follower = Follower::new(Arc::clone(&common), kind, namespace, selectors);
+                runtime.spawn(follower.run()).abort_handle()
+            };
+            let held = Kind::ALL.into_iter().filter(|kind| config.keep.holds(*kind));
+            held.flat_map(|kind| match kind {
+                Kind::Namespaces => vec![follow(kind, None)],
+                _ if apart.is_empty() => vec![follow(kind, None)],
+                _ => {
+                    (0..).zip(apart).map(|one| follow(kind, Some((one.0, one.1.clone())))).collect()
+                }
+            })
+            .collect()
         };
         tasks.push(telling);
         Arc::new(Self { store, key: config.key(), tasks, progress })

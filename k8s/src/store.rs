@@ -225,8 +225,9 @@ pub struct Writer {
     store: Store,
     /// Is told of latencies and counts.
     probe: Arc<dyn Probe>,
-    /// The number of the list under way, by kind; objects carry it.
-    lists: [u8; Kind::COUNT],
+    /// The number of the list under way, by kind; objects carry it. A row for each namespace that is followed by itself, and a
+    /// last one for all else.
+    lists: Vec<[List; Kind::COUNT]>,
     /// Packed bytes of the object at hand.
     blob: Vec<u8>,
     /// Packed ports of it.
@@ -239,7 +240,7 @@ impl Writer {
     /// Makes an empty store and its writer.
     pub fn new(keep: Keep, probe: Arc<dyn Probe>) -> (Self, Store) {
         let shared = Shared {
-            content: RwLock::new(Content::new(keep.namespaces.clone())),
+            content: RwLock::new(Content::new(keep.namespaces.clone(), keep.needed_apart())),
             serial: AtomicU32::new(0),
             external: AtomicU32::new(0),
             version: AtomicU64::new(0),
@@ -253,7 +254,7 @@ impl Writer {
         let writer = Self {
             store: store.clone(),
             probe,
-            lists: [0; Kind::COUNT],
+            lists: vec![Default::default(); store.keep().apart().len() + 1],
             blob: Vec::new(),
             ports: Vec::new(),
             blank: Vec::new(),
@@ -270,11 +271,25 @@ impl Writer {
     pub fn apply(&mut self, event: &Event<'_>) {
         let change = match event {
             Event::Restart(kind) => {
-                self.restart(*kind);
+                (0..self.lists.len()).for_each(|row| self.restart(*kind, row));
                 return;
             }
             Event::Synced(kind) => {
-                self.sweep(*kind);
+                self.sweep(*kind, None);
+                return;
+            }
+            Event::RestartIn(kind, namespace) => {
+                self.restart(*kind, self.row(*kind, namespace));
+                return;
+            }
+            Event::SyncedIn(kind, namespace) => {
+                self.sweep(*kind, Some(self.row(*kind, namespace)));
+                return;
+            }
+            Event::Refused(kind, namespace) => {
+                let row = self.row(*kind, namespace);
+                self.lists[row][kind.index()].refused = true;
+                self.settle(*kind);
                 return;
             }
             Event::Apply(object) if !self.store.keep().holds(object.kind()) => return,
@@ -290,7 +305,7 @@ impl Writer {
                 return;
             }
             Event::Apply(Object::Namespace(meta)) => {
-                let seen = self.lists[Kind::Namespaces.index()];
+                let seen = self.list(Kind::Namespaces, "");
                 self.lock().set_space(meta.name.as_bytes(), seen)
             }
             Event::Apply(Object::Service(service)) => self.service(service),
@@ -304,7 +319,11 @@ impl Writer {
         let kind = match event {
             Event::Apply(object) => object.kind(),
             Event::Delete(key) => key.kind,
-            Event::Restart(kind) | Event::Synced(kind) => *kind,
+            Event::Restart(kind)
+            | Event::Synced(kind)
+            | Event::RestartIn(kind, _)
+            | Event::SyncedIn(kind, _)
+            | Event::Refused(kind, _) => *kind,
         };
         self.note(kind, change);
     }
@@ -391,7 +410,7 @@ impl Writer {
     /// Sets the record that has been packed.
     fn record(&self, imported: bool, key: (&str, &str), flags: u8, version: u64) -> Change {
         let kind = if imported { Kind::Imports } else { Kind::Services };
-        let seen = self.lists[kind.index()];
+        let seen = self.list(kind, key.0);
         let packed = Packed { blob: &self.blob, ports: &self.ports, version, flags, seen };
         self.lock().set_record(imported, (key.0.as_bytes(), key.1.as_bytes()), &packed)
     }
@@ -428,7 +447,7 @@ impl Writer {
             flags: THERE
                 | if tail.is_some() { PREFIXED } else { 0 }
                 | if imported { IMPORTED } else { 0 },
-            seen: self.lists[kind.index()],
+            seen: self.list(kind, namespace),
         };
         let (change, service, selector) = self.lock().set_bundle(
             (namespace.as_bytes(), name.as_bytes()),
@@ -465,7 +484,7 @@ impl Writer {
     fn pod(&mut self, pod: &Pod<'_>) -> Change {
         self.blob.clear();
         pack::put_pod(&mut self.blob, pod, self.store.keep().pod_labels);
-        let seen = self.lists[Kind::Pods.index()];
+        let seen = self.list(Kind::Pods, &pod.meta.namespace);
         let key = (pod.meta.namespace.as_bytes(), pod.meta.name.as_bytes());
         self.lock().set_pod(key, &self.blob, pod.terminating, seen)
     }
@@ -483,7 +502,7 @@ impl Writer {
             flags: THERE
                 | if export.invalid { INVALID } else { 0 }
                 | if export.conflict { CONFLICT } else { 0 },
-            seen: self.lists[Kind::Exports.index()],
+            seen: self.list(Kind::Exports, &export.meta.namespace),
             ..ExportRecord::default()
         };
         self.lock().set_export(key, &self.blob, new)
@@ -517,33 +536,108 @@ impl Writer {
         }
     }
 
-    /// Begins a list: objects get a new number, by which the sweep knows those that the list did not name.
-    fn restart(&mut self, kind: Kind) {
-        let list = self.lists[kind.index()].checked_add(1).unwrap_or_else(|| {
-            self.lock().forget_lists(kind);
-            1
-        });
-        self.lists[kind.index()] = list;
+    /// Gives the row that counts the lists of a namespace: its own, or the last.
+    fn row(&self, kind: Kind, namespace: &str) -> usize {
+        let apart = if kind == Kind::Namespaces { &[] } else { self.store.keep().apart() };
+        let row = apart.iter().position(|other| other == namespace);
+        row.unwrap_or(self.lists.len() - 1)
     }
 
-    /// Ends a list: removes what it did not name, in bounded steps between which readers have their turn.
-    fn sweep(&self, kind: Kind) {
-        let seen = self.lists[kind.index()];
+    /// Gives the number of the list under way.
+    fn list(&self, kind: Kind, namespace: &str) -> u8 {
+        self.lists[self.row(kind, namespace)][kind.index()].number
+    }
+
+    /// Gives the numbers of the namespaces that have rows of their own, with these; a namespace without objects has none.
+    fn rows(&self, kind: Kind) -> Vec<(u32, usize)> {
+        let apart = if kind == Kind::Namespaces { &[] } else { self.store.keep().apart() };
+        let content = self.lock();
+        let space = |name: &String| content.spaces.find(name.as_bytes());
+        apart.iter().zip(0..).filter_map(|(name, row)| Some((space(name)?, row))).collect()
+    }
+
+    /// Begins a list: objects get a new number, by which the sweep knows those that the list did not name.
+    fn restart(&mut self, kind: Kind, row: usize) {
+        let next = self.lists[row][kind.index()].number.checked_add(1);
+        self.lists[row][kind.index()].number = next.unwrap_or_else(|| {
+            let rows = self.rows(kind);
+            let last = self.lists.len() - 1;
+            self.lock().forget_lists(kind, |space| row_of(&rows, space, last) == row);
+            1
+        });
+    }
+
+    /// Ends a list of all, or of a row: removes what it did not name, in bounded steps between which readers have their turn.
+    fn sweep(&mut self, kind: Kind, only: Option<usize>) {
+        let rows = self.rows(kind);
+        let lists: Vec<u8> = self.lists.iter().map(|row| row[kind.index()].number).collect();
+        let last = lists.len() - 1;
+        let list = |space| {
+            let row = row_of(&rows, space, last);
+            only.is_none_or(|only| only == row).then(|| lists[row])
+        };
         let end = self.lock().end(kind);
         let mut from = 0;
         while from < end {
             let to = end.min(from + STEP);
             let mut content = self.lock();
             let change = (from..to)
-                .fold(Change::NONE, |change, number| change.and(content.sweep(kind, number, seen)));
+                .fold(Change::NONE, |change, number| change.and(content.sweep(kind, number, list)));
             drop(content);
             self.note(kind, change);
             from = to;
         }
-        let status = &self.store.shared.kinds[kind.index()];
-        status.listed.store(true, Relaxed);
-        status.kept.store(false, Relaxed);
+        for (at, row) in self.lists.iter_mut().enumerate() {
+            if only.is_none_or(|only| only == at) {
+                row[kind.index()].complete = true;
+                row[kind.index()].own |= only.is_some();
+            }
+        }
+        let apart = self.store.keep().apart();
+        let mut content = self.lock();
+        for name in apart.iter().zip(0..).filter(|(_, row)| only.is_none_or(|only| only == *row)) {
+            content.set_listed(name.0.as_bytes(), kind);
+        }
+        drop(content);
+        self.settle(kind);
+        if only.is_none() {
+            self.store.shared.kinds[kind.index()].kept.store(false, Relaxed);
+        }
     }
+
+    /// Tells that a kind is listed once every namespace has been that has the rights for it.
+    fn settle(&self, kind: Kind) {
+        let count = if kind == Kind::Namespaces { 0 } else { self.store.keep().apart().len() };
+        let rows =
+            if count == 0 { &self.lists[self.lists.len() - 1..] } else { &self.lists[..count] };
+        let lists = || rows.iter().map(|row| row[kind.index()]);
+        let status = &self.store.shared.kinds[kind.index()];
+        if lists().any(|list| list.complete) && lists().all(|list| list.complete || list.refused) {
+            status.listed.store(true, Relaxed);
+        }
+        // What one namespace has now says nothing of what a snapshot has of the others.
+        if lists().any(|list| list.own) && lists().all(|list| list.own || list.refused) {
+            status.kept.store(false, Relaxed);
+        }
+    }
+}
+
+/// The lists of a kind, in one namespace or in all.
+#[derive(Debug, Clone, Copy, Default)]
+struct List {
+    /// The number of the one under way.
+    number: u8,
+    /// Whether one has been complete.
+    complete: bool,
+    /// Whether that was one of the namespace alone, which a snapshot is not.
+    own: bool,
+    /// Whether the rights for it are missing.
+    refused: bool,
+}
+
+/// Finds the row of a namespace.
+fn row_of(rows: &[(u32, usize)], space: u32, last: usize) -> usize {
+    rows.iter().find(|(other, _)| *other == space).map_or(last, |(_, row)| *row)
 }
 
 /// Moves a serial to the time, or on by one if the clock has been put back: who compares serials must see each change.

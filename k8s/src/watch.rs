@@ -61,6 +61,8 @@ pub(crate) struct Timing {
     pub(crate) longest: Duration,
     /// The pause while a kind is forbidden or its definition is absent.
     pub(crate) refused: Duration,
+    /// How long between two looks at which of the namespaces are there.
+    pub(crate) names: Duration,
 }
 
 impl Default for Timing {
@@ -76,6 +78,7 @@ impl Default for Timing {
             pause: Duration::from_millis(250),
             longest: Duration::from_secs(2),
             refused: Duration::from_secs(5),
+            names: Duration::from_secs(300),
         }
     }
 }
@@ -95,6 +98,10 @@ pub(crate) struct Common {
     pub(crate) progress: Sender<()>,
     /// Whether the server is taken to know of watches with initial events.
     pub(crate) initial: AtomicBool,
+    /// What the watches of each namespace that is followed by itself do, by [`Kind::index`].
+    pub(crate) parts: Mutex<Vec<[State; Kind::COUNT]>>,
+    /// Has the namespaces looked up again.
+    pub(crate) look: tokio::sync::Notify,
     /// How long things may take.
     pub(crate) timing: Timing,
 }
@@ -122,6 +129,12 @@ pub(crate) struct Follower {
     pub(crate) common: Arc<Common>,
     /// The kind.
     pub(crate) kind: Kind,
+    /// The namespace, with its number, if it is followed by itself.
+    pub(crate) namespace: Option<(usize, String)>,
+    /// Whether namespaces are looked up by their names.
+    pub(crate) by_name: bool,
+    /// Whether the rights are there; none before that is known.
+    pub(crate) granted: Option<bool>,
     /// What the store holds.
     keep: Keep,
     /// `labelSelector` and `fieldSelector` as a query's text.
@@ -154,13 +167,21 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Makes a follower of a kind, with selectors as a query's text (`&labelSelector=…`).
-    pub(crate) fn new(common: Arc<Common>, kind: Kind, selectors: String) -> Self {
+    pub(crate) fn new(
+        common: Arc<Common>,
+        kind: Kind,
+        namespace: Option<(usize, String)>,
+        selectors: String,
+    ) -> Self {
         let keep = common.store.keep().clone();
         let (_, nanoseconds) = crate::store::unix_time();
         let chance = u64::from(nanoseconds) << 8 | kind.index() as u64;
         Self {
             common,
             kind,
+            by_name: kind == Kind::Namespaces && !keep.apart().is_empty(),
+            namespace,
+            granted: None,
             keep,
             selectors,
             version: None,
@@ -185,13 +206,27 @@ impl Follower {
                 Ok(()) => End::Closed,
                 Err(end) => end,
             };
-            let pause = self.judge(end);
+            let pause = match end {
+                End::Forbidden(cause)
+                    if self.kind == Kind::Namespaces && !self.keep.apart().is_empty() =>
+                {
+                    self.assume(&cause)
+                }
+                end => self.judge(end),
+            };
             sleep(pause).await;
         }
     }
 
     /// Lists and watches once.
     async fn turn(&mut self) -> Result<(), End> {
+        if self.by_name {
+            match self.look_up().await {
+                // Who may list all of them needs no right on each.
+                Err(End::Forbidden(_)) => self.by_name = false,
+                end => return end,
+            }
+        }
         let path = self.path().await?;
         let timely = std::mem::take(&mut self.timely);
         if self.version.is_none() && !(self.initial && self.common.initial.load(Relaxed)) {
@@ -206,10 +241,10 @@ impl Follower {
     async fn path(&mut self) -> Result<String, End> {
         Ok(match self.kind {
             Kind::Namespaces | Kind::Services | Kind::Pods => {
-                format!("/api/v1/{}", self.kind.resource())
+                format!("/api/v1/{}{}", self.within(), self.kind.resource())
             }
             Kind::Slices | Kind::ImportSlices => {
-                format!("/apis/discovery.k8s.io/v1/{}", self.kind.resource())
+                format!("/apis/discovery.k8s.io/v1/{}{}", self.within(), self.kind.resource())
             }
             Kind::Imports | Kind::Exports => {
                 let served = match self.served {
@@ -217,7 +252,7 @@ impl Follower {
                     None => self.discover().await?,
                 };
                 self.served = Some(served);
-                format!("{MULTICLUSTER}/{served}/{}", self.kind.resource())
+                format!("{MULTICLUSTER}/{served}/{}{}", self.within(), self.kind.resource())
             }
         })
     }
@@ -245,7 +280,7 @@ impl Follower {
     }
 
     /// Asks for a path and sorts out what is no success.
-    async fn get(&self, path: &str, wait: Duration) -> Result<Reply, End> {
+    pub(crate) async fn get(&self, path: &str, wait: Duration) -> Result<Reply, End> {
         let reply = self.common.connection.get(path, self.kind.is_custom(), wait).await?;
         if reply.status.is_success() {
             return Ok(reply);
@@ -262,9 +297,10 @@ impl Follower {
         }
         Err(match code {
             StatusCode::FORBIDDEN => {
-                End::Forbidden(self.forbidden(if watch { "watch" } else { "list" }, &problem))
+                let verb = if watch { "watch" } else { "list" };
+                End::Forbidden(self.forbidden(if self.by_name { "get" } else { verb }, &problem))
             }
-            StatusCode::NOT_FOUND if self.kind.is_custom() => End::Absent,
+            StatusCode::NOT_FOUND if self.kind.is_custom() || self.by_name => End::Absent,
             _ => refused(&problem, after, watch),
         })
     }
@@ -272,7 +308,7 @@ impl Follower {
     /// Names the right that is missing.
     fn forbidden(&self, verb: &str, problem: &Status) -> String {
         format!(
-            "forbidden: the verb {verb:?} on the resource {:?} of the API group {:?} is missing ({}); grant list and watch",
+            "forbidden: the verb {verb:?} on the resource {:?} of the API group {:?} is missing ({}); `causeway rbac` prints the roles",
             self.kind.resource(),
             self.kind.group(),
             problem.message
@@ -285,9 +321,9 @@ impl Follower {
         let query = format!("{path}?resourceVersion={version}{}", self.selectors);
         let reply = self.get(&query, self.common.timing.list).await?;
         self.state(State::Listing);
-        self.common.apply(&Event::Restart(self.kind));
+        self.common.apply(&self.restart());
         let version = self.read(reply, &mut |event| self.common.apply(event)).await?;
-        self.common.apply(&Event::Synced(self.kind));
+        self.common.apply(&self.synced());
         self.common.store.hear(self.kind);
         self.least.clone_from(&version);
         self.version = Some(version);
@@ -418,7 +454,7 @@ impl Follower {
         let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;
         if initial {
             self.state(State::Listing);
-            self.common.apply(&Event::Restart(self.kind));
+            self.common.apply(&self.restart());
         } else {
             self.common.store.hear(self.kind);
             self.state(State::Watching);
@@ -539,7 +575,7 @@ impl Follower {
                 Note::Applied(version) if !passed => notes.doubt("an event", &version, place),
                 Note::Applied(version) => (notes.version, notes.applied) = (Some(version), true),
                 Note::Bookmark(version, true) => {
-                    writer.apply(&Event::Synced(self.kind));
+                    writer.apply(&self.synced());
                     *order = Order::behind(Some(&version));
                     (notes.version, notes.bookmark, notes.end) = (Some(version), true, true);
                 }

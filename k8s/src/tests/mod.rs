@@ -1,5 +1,6 @@
 //! Tests of the crate's parts together.
 
+mod apart;
 mod api;
 mod changes;
 mod config;

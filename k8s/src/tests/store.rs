@@ -168,6 +168,8 @@ impl Model {
                 let named = self.named.remove(kind).unwrap_or_default();
                 self.objects.retain(|name, _| name.0 != *kind || named.contains(name));
             }
+            // This store follows the whole cluster.
+            Event::RestartIn(..) | Event::SyncedIn(..) | Event::Refused(..) => {}
             Event::Delete(key) => {
                 self.objects.remove(&(key.kind, key.namespace.to_string(), key.name.to_string()));
             }

@@ -27,6 +27,7 @@ pub(super) fn timing() -> Timing {
         pause: Duration::from_millis(20),
         longest: Duration::from_millis(100),
         refused: Duration::from_millis(100),
+        names: Duration::from_secs(30),
     }
 }
 

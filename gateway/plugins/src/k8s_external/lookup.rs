@@ -78,7 +78,13 @@ impl Look<'_> {
             _ if is_reverse(self.zone) => self.reverse(sheet),
             Wanted::Nothing => Found::Nothing,
             _ if !self.view.store.synced() => Found::NotYet,
+            Wanted::Namespace(name) if self.reader.awaits(name) => Found::NotYet,
             Wanted::Namespace(name) => found(self.reader.namespace(name)),
+            Wanted::Service { key, .. }
+                if Name::labels_of(key).nth(1).is_some_and(|name| self.reader.awaits(name)) =>
+            {
+                Found::NotYet
+            }
             Wanted::Service { key, at, part } => self.service(key, at, part, sheet),
         }
     }

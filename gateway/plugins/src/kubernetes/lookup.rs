@@ -70,7 +70,8 @@ impl Look<'_> {
 
     /// Finds what the cluster has.
     fn find(&self, head: &[u8], sheet: &mut Sheet<'_>) -> Found {
-        match Wanted::read(head, self.cluster.rules(self.zone)) {
+        let wanted = Wanted::read(head, self.cluster.rules(self.zone));
+        match wanted {
             Wanted::Apex => self.apex(sheet),
             Wanted::Version => {
                 if self.rtype == rtype::TXT {
@@ -89,6 +90,7 @@ impl Look<'_> {
             Wanted::Branch => Found::Name,
             Wanted::Nothing => Found::Nothing,
             _ if !self.cluster.store.synced() => Found::NotYet,
+            _ if self.reader.awaits(wanted.namespace()) => Found::NotYet,
             Wanted::Namespace { name, pods } => {
                 found(self.reader.namespace(name) && !(pods && self.cluster.pods == Pods::Disabled))
             }

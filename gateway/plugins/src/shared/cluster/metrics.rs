@@ -15,6 +15,8 @@ const REQUESTS: &str = "coredns_kubernetes_rest_client_requests_total";
 const OBJECTS: &str = "causeway_kubernetes_objects";
 /// What a watch does: 1 for its state, 0 for the others.
 const WATCH: &str = "causeway_kubernetes_watch_state";
+/// Whether the rights to follow a kind are there: 1 if they are, 0 if not.
+const GRANTED: &str = "causeway_kubernetes_granted";
 /// Whether answers may be out of date.
 const STALE: &str = "causeway_kubernetes_stale";
 /// When the cluster was last heard of, in Unix seconds.
@@ -55,6 +57,10 @@ impl Figures {
             (REQUESTS, "Requests to the API server."),
             (OBJECTS, "Objects that answers come from."),
             (WATCH, "What a watch does: 1 for the state that it is in."),
+            (
+                GRANTED,
+                "Whether the rights to follow a kind are there, in a namespace or everywhere.",
+            ),
             (STALE, "Whether answers may be out of date: 1 if they may, 0 if not."),
             (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
         ] {
@@ -109,6 +115,11 @@ impl Probe for Figures {
         let stale = standing.stale_since().is_some() || standing == Standing::Unsynced;
         gauge(STALE, &labels).set(if stale { 1.0 } else { 0.0 });
         gauge(HEARD, &labels).set(heard as f64);
+    }
+
+    fn granted(&self, kind: Kind, namespace: &str, granted: bool) {
+        let labels = [("cluster", &*self.cluster), ("kind", kind.word()), ("namespace", namespace)];
+        gauge(GRANTED, &labels).set(if granted { 1.0 } else { 0.0 });
     }
 
     fn objects(&self, kind: Kind, count: usize) {

@@ -1,6 +1,7 @@
 //! What a name below a cluster's zone means: which object, and what of it.
 
 use k8s::Protocol;
+use wire::Name;
 
 /// What a name means. Slices are of the labels before the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +162,18 @@ impl<'n> Wanted<'n> {
     }
 }
 
+impl<'n> Wanted<'n> {
+    /// The namespace that the name is of; empty if it is of none.
+    pub(crate) fn namespace(&self) -> &'n [u8] {
+        match self {
+            Self::Namespace { name, .. } => name,
+            Self::Pod { namespace, .. } => namespace,
+            Self::Service { key, .. } => Name::labels_of(key).nth(1).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+}
+
 impl<'n> Part<'n> {
     /// Reads the labels before a service.
     fn read(labels: &Labels<'n>, rules: Rules) -> Option<Self> {
@@ -199,5 +212,5 @@ fn protocol(label: &[u8]) -> Option<Protocol> {
 
 /// Whether labels in wire form spell a text that may have dots.
 pub(crate) fn spells(labels: &[u8], text: &[u8]) -> bool {
-    wire::Name::labels_of(labels).eq(text.split(|byte| *byte == b'.'))
+    Name::labels_of(labels).eq(text.split(|byte| *byte == b'.'))
 }
