@@ -12,6 +12,9 @@ use crate::{
     pack::{Address, Cursor, Endpoints, Ips, Packed, Ports},
 };
 
+/// How many records a step of a long way looks at.
+const STEP: u32 = 512;
+
 /// A view of a store under its read lock.
 ///
 /// Keys are parts of a name in wire form and lower case: `\x03web\x04shop` is the service `web` in the namespace `shop`.
@@ -135,6 +138,23 @@ impl Reader<'_> {
     pub fn export(&self, key: &[u8]) -> Option<ExportRef<'_>> {
         let (space, name) = self.place(key)?;
         ExportRef::new(&self.content, self.content.find_export(space, name)?)
+    }
+
+    /// Calls `each` with some of the exports, in no order: those from the place `from` on, the first being 0. Gives where to go
+    /// on; `None` after the last. Between two steps of a long way the lock can be let go of.
+    pub fn step_exports(&self, from: u32, mut each: impl FnMut(ExportRef<'_>)) -> Option<u32> {
+        let (content, end) = (&*self.content, self.content.exports.end());
+        let to = end.min(from.saturating_add(STEP));
+        (from..to).filter_map(|number| ExportRef::new(content, number)).for_each(&mut each);
+        (to < end).then_some(to)
+    }
+
+    /// Does the same with the services.
+    pub fn step_services(&self, from: u32, mut each: impl FnMut(ServiceRef<'_>)) -> Option<u32> {
+        let (content, end) = (&*self.content, self.content.services.records.end());
+        let to = end.min(from.saturating_add(STEP));
+        (from..to).filter_map(|number| ServiceRef::new(content, number)).for_each(&mut each);
+        (to < end).then_some(to)
     }
 
     /// Gives all exports, in no order.

@@ -77,6 +77,7 @@ plugins! {
     clouddns
     k8s_external
     kubernetes
+    clusterset
     file
     auto
     secondary

@@ -277,7 +277,7 @@ pub(super) fn set_up_with(
     let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
     // Zones that fall through by name belong to others too.
     setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
-    let own = own_addresses(setup);
+    let own = host::own_addresses(setup);
     let calls = Calls { pod_names: config.pod_names };
     let copied: Vec<Name> =
         zones.iter().filter(|zone| !multicluster.contains(zone)).cloned().collect();
@@ -398,24 +398,6 @@ impl Config {
             exports: false,
         }
     }
-}
-
-/// The addresses by which others reach this process: those that are bound, or those of all interfaces, without what means
-/// something on this machine or one link only.
-fn own_addresses(setup: &mut Setup<'_>) -> Box<[std::net::IpAddr]> {
-    let bound = setup.listener().bind.iter().map(|addr| addr.ip).collect::<Vec<_>>();
-    let all = if bound.is_empty() {
-        host::interfaces().unwrap_or_default().into_iter().map(|one| one.ip).collect()
-    } else {
-        bound
-    };
-    let mut own: Vec<_> = all
-        .into_iter()
-        .filter(|ip| !ip.is_loopback() && !ip.is_unspecified() && !host::is_link_local(*ip))
-        .collect();
-    own.sort_unstable();
-    own.dedup();
-    own.into()
 }
 
 /// The search domains of a file in the form of resolv.conf; none if it cannot be read.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use engine::BindAddr;
+use engine::{BindAddr, Setup};
 
 /// An address of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,4 +46,22 @@ pub fn hostname() -> String {
 /// Whether an address means something on one link only: `fe80::/10` (RFC 4291 §2.5.6).
 pub fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// The addresses by which others reach this process: those that are bound, or those of all interfaces, without what means
+/// something on this machine or one link only.
+pub fn own_addresses(setup: &mut Setup<'_>) -> Box<[IpAddr]> {
+    let bound = setup.listener().bind.iter().map(|addr| addr.ip).collect::<Vec<_>>();
+    let all = if bound.is_empty() {
+        interfaces().unwrap_or_default().into_iter().map(|one| one.ip).collect()
+    } else {
+        bound
+    };
+    let mut own: Vec<_> = all
+        .into_iter()
+        .filter(|ip| !ip.is_loopback() && !ip.is_unspecified() && !is_link_local(*ip))
+        .collect();
+    own.sort_unstable();
+    own.dedup();
+    own.into()
 }

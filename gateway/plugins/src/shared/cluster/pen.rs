@@ -48,7 +48,11 @@ impl Pen<'_> {
 
     /// Writes that the name is another one for `text`.
     pub(crate) fn alias(&self, text: &[u8], sheet: &mut Sheet<'_>) -> Found {
-        let Some(target) = target(text) else { return Found::Nothing };
+        target(text).map_or(Found::Nothing, |target| self.alias_of(target, sheet))
+    }
+
+    /// The same for a name that has been read.
+    pub(crate) fn alias_of(&self, target: Name, sheet: &mut Sheet<'_>) -> Found {
         sheet.add(Section::Answer, self.name.wire(), rtype::CNAME, target.wire());
         match self.rtype {
             rtype::CNAME | rtype::ANY => Found::Name,

@@ -1,0 +1,268 @@
+//! Exports of one service that do not go together: found beside the queries, counted, and told once each (KEP-1645, Constraints
+//! and Conflict Resolution).
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::metrics::{Gauge, describe, gauge};
+use k8s::{Reader, ServiceKind};
+
+use super::Set;
+use super::member::{Exports, Presence};
+use super::ports::Union;
+
+/// Exports that do not go together.
+const CONFLICTS: &str = "causeway_clusterset_conflicts";
+/// What a cluster's share is: 1 for that, 0 for the others.
+const SHARE: &str = "causeway_clusterset_share";
+/// How often is looked whether something has changed.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How much longer the pause is than the look before it took.
+const REST: u32 = 20;
+/// The most conflicts that a look tells one by one.
+const TOLD: usize = 50;
+
+/// In what exports of a service differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Some are headless.
+    Type,
+    /// Their ports.
+    Port,
+}
+
+impl Kind {
+    /// Both.
+    const ALL: [Self; 2] = [Self::Type, Self::Port];
+
+    /// Its word in metrics.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Type => "type",
+            Self::Port => "port",
+        }
+    }
+}
+
+/// `\x03web\x04shop`, and in what its exports differ.
+type Key = (Box<[u8]>, Kind);
+
+/// A cluster's export of a service.
+#[derive(Debug)]
+struct Export<'s> {
+    /// The cluster.
+    name: &'s str,
+    /// How it is reached there.
+    headless: bool,
+    /// Its age, in Unix seconds.
+    since: u64,
+}
+
+/// Looks for conflicts as long as it is run.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// The clusters.
+    set: Arc<Set>,
+    /// How many there are of each kind.
+    counts: [Gauge; 2],
+    /// Those that are there, and what is said of each.
+    known: BTreeMap<Key, String>,
+    /// What the last look was at.
+    seen: Vec<(u64, Presence)>,
+}
+
+impl Watch {
+    /// Looks for conflicts of a set.
+    pub(super) fn new(set: Arc<Set>) -> Self {
+        describe(CONFLICTS, "Services whose exports by several clusters do not go together.");
+        describe(SHARE, "What a cluster's share of the set is: 1 for the state that it is in.");
+        let zone = set.zone().to_string();
+        let counts =
+            Kind::ALL.map(|kind| gauge(CONFLICTS, &[("zone", &zone), ("kind", kind.word())]));
+        Self { set, counts, known: BTreeMap::new(), seen: Vec::new() }
+    }
+
+    /// Looks for ever.
+    pub(super) async fn run(mut self) {
+        loop {
+            let began = Instant::now();
+            if self.moved() {
+                self.look().await;
+            }
+            tokio::time::sleep(PERIOD.max(began.elapsed() * REST)).await;
+        }
+    }
+
+    /// Whether something has changed since the last look; tells what the shares are.
+    fn moved(&mut self) -> bool {
+        let zone = self.set.zone().to_string();
+        let mut seen = Vec::new();
+        for member in &self.set.members {
+            let Some(store) = member.store() else { continue };
+            let presence = member.presence(store, self.set.keep);
+            for (word, is) in [
+                ("live", presence == Presence::Live),
+                ("kept", matches!(presence, Presence::Kept(_))),
+                ("gone", presence == Presence::Gone),
+                ("unknown", presence == Presence::Unknown),
+            ] {
+                let labels = [("zone", &*zone), ("cluster", &*member.name), ("state", word)];
+                gauge(SHARE, &labels).set(if is { 1.0 } else { 0.0 });
+            }
+            seen.push((store.version(), presence));
+        }
+        let moved = seen != self.seen;
+        self.seen = seen;
+        moved
+    }
+
+    /// Looks at all exports.
+    pub(super) async fn look(&mut self) {
+        let mut found = BTreeMap::new();
+        for (index, member) in self.set.members.iter().enumerate() {
+            let Some(exports) = &member.exports else { continue };
+            let mut next = Some(0);
+            while let Some(from) = next {
+                let mut keys = Vec::new();
+                next = step(exports, from, &mut keys);
+                keys.iter().for_each(|key| self.set.compare(index, key, &mut found));
+                // Other tasks have their turn, for there may be many.
+                tokio::task::yield_now().await;
+            }
+        }
+        self.tell(found);
+    }
+
+    /// What has been told of those that are there.
+    #[cfg(test)]
+    pub(super) fn told(&self) -> impl Iterator<Item = &str> {
+        self.known.values().map(String::as_str)
+    }
+
+    /// Counts the conflicts and tells those that are new, and those that are no more.
+    fn tell(&mut self, found: BTreeMap<Key, String>) {
+        for (kind, count) in Kind::ALL.iter().zip(&self.counts) {
+            count.set(found.keys().filter(|(_, other)| other == kind).count() as f64);
+        }
+        let news = found.iter().filter(|(key, text)| self.known.get(*key) != Some(*text));
+        let news: Vec<_> = news.map(|(_, text)| text).collect();
+        for text in news.iter().take(TOLD) {
+            log::warn!(target: "plugin/clusterset", "{text}");
+        }
+        if news.len() > TOLD {
+            let more = news.len() - TOLD;
+            log::warn!(target: "plugin/clusterset", "{more} more services have exports that differ");
+        }
+        let over = self.known.keys().filter(|key| !found.contains_key(key)).take(TOLD);
+        for (key, kind) in over {
+            log::info!(
+                target: "plugin/clusterset", "exports of {} no longer differ in {}", Shown(key), kind.word()
+            );
+        }
+        self.known = found;
+    }
+}
+
+/// Adds the names of some of a cluster's exports; gives where the next ones begin.
+fn step(exports: &Exports, from: u32, keys: &mut Vec<Box<[u8]>>) -> Option<u32> {
+    let reader: Reader<'_> = exports.store().read();
+    match exports {
+        Exports::Objects(_) => reader.step_exports(from, |export| {
+            keys.extend(key(export.name(), export.namespace()));
+        }),
+        Exports::Labelled(_) => reader.step_services(from, |service| {
+            keys.extend(key(service.name(), service.namespace()));
+        }),
+    }
+}
+
+/// Puts a name and a namespace together; none if one is no label.
+fn key(name: &[u8], namespace: &[u8]) -> Option<Box<[u8]>> {
+    let (first, second) = (u8::try_from(name.len()).ok()?, u8::try_from(namespace.len()).ok()?);
+    Some([&[first], name, &[second], namespace].concat().into())
+}
+
+impl Set {
+    /// Compares all exports of a name if the cluster at `index` is the first that has one.
+    fn compare(&self, index: usize, key: &[u8], found: &mut BTreeMap<Key, String>) {
+        let (mut exports, mut ports) = (Vec::new(), Union::default());
+        let first = self.members.get(index).map(|member| &*member.name);
+        self.shares(key, |member, share, _| {
+            let headless = share.service.kind() == ServiceKind::Headless;
+            let name = self.members.iter().find(|other| other.name == member.name);
+            exports.extend(name.map(|member| Export {
+                name: &member.name,
+                headless,
+                since: share.since,
+            }));
+            ports.add(share.since, share.service.ports());
+        });
+        if exports.first().map(|export| export.name) != first {
+            return;
+        }
+        let Some(eldest) = exports.iter().min_by_key(|export| export.since) else { return };
+        let names = Names(&exports);
+        if exports.iter().any(|export| export.headless != eldest.headless) {
+            let is = if eldest.headless { "headless" } else { "not headless" };
+            let text = format!(
+                "exports of {} by {names} differ in type: it is {is}, as the eldest has it, that of {}",
+                Shown(key),
+                eldest.name
+            );
+            found.insert((key.into(), Kind::Type), text);
+        }
+        if ports.differs() {
+            let text = format!(
+                "exports of {} by {names} differ in ports: they are united, and of two for one name or number that of the elder counts; the eldest is that of {}",
+                Shown(key),
+                eldest.name
+            );
+            found.insert((key.into(), Kind::Port), text);
+        }
+    }
+}
+
+/// Writes `namespace/name` of a key.
+struct Shown<'k>(&'k [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<_> = wire::Name::labels_of(self.0).collect();
+        for (index, label) in labels.iter().rev().enumerate() {
+            if index > 0 {
+                f.write_char('/')?;
+            }
+            write!(f, "{}", label.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the clusters of exports.
+struct Names<'e>(&'e [Export<'e>]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, export) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(export.name)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_shown_as_people_write_them() {
+        let key = key(b"web", b"shop").unwrap();
+        assert_eq!(&*key, b"\x03web\x04shop");
+        assert_eq!(Shown(&key).to_string(), "shop/web");
+    }
+}

@@ -1,0 +1,266 @@
+//! From a name and a type to records: the specification of DNS-based multicluster service discovery, version 1.0.0 (KEP-1645).
+
+use k8s::{Reader, ServiceKind, Standing};
+use wire::{Name, Section, class, rtype};
+
+use super::Set;
+use super::member::{Member, Presence, Share};
+use super::reach::Ways;
+use super::records::Place;
+use crate::shared::cluster::Found;
+use crate::shared::cluster::name::{Rules, Wanted};
+use crate::shared::sheet::Sheet;
+
+/// The version of the specification that is served.
+const VERSION: &[u8] = b"1.0.0";
+/// How long that may be kept, in seconds.
+const VERSION_TTL: u32 = 28800;
+/// The labels of a zone's name server.
+const NAME_SERVER: &[u8] = b"\x02ns\x03dns";
+/// The label of the mailbox of a zone's keepers.
+const MAILBOX: &[u8] = b"\x0ahostmaster";
+/// The longest that a zone's SOA record may be kept, in seconds.
+const SOA_TTL: u32 = 300;
+/// What names there are.
+const RULES: Rules = Rules { zonal: false, multicluster: true };
+
+/// One look-up.
+#[derive(Debug)]
+pub(super) struct Look<'l> {
+    /// Whose zones these are.
+    pub(super) set: &'l Set,
+    /// The zone that the name is in.
+    pub(super) zone: &'l Name,
+    /// The name.
+    pub(super) name: &'l Name,
+    /// The type that is asked for.
+    pub(super) rtype: u16,
+}
+
+/// What a look-up came to.
+#[derive(Debug)]
+pub(super) struct Outcome<'l> {
+    /// What was found.
+    pub(super) found: Found,
+    /// A cluster whose share is not its present one, if that made a difference.
+    pub(super) kept: Option<(&'l Member, Standing)>,
+    /// A cluster that is not known yet, if that made a difference.
+    pub(super) unknown: Option<&'l Member>,
+}
+
+impl Outcome<'_> {
+    /// What does not depend on clusters.
+    const fn sure(found: Found) -> Self {
+        Self { found, kept: None, unknown: None }
+    }
+}
+
+/// What the clusters export under a name.
+#[derive(Debug, Default)]
+pub(super) struct Survey<'l> {
+    /// How the eldest export is reached, and its age in Unix seconds; none if there is no export.
+    pub(super) eldest: Option<(u64, ServiceKind)>,
+    /// The addresses that there are of it.
+    pub(super) ways: Ways,
+    /// The first cluster whose share counts though it is away.
+    pub(super) kept: Option<(&'l Member, Standing)>,
+}
+
+/// What the clusters say of something that none of them has.
+#[derive(Debug, Default)]
+struct Silence<'l> {
+    /// The first that is away.
+    kept: Option<(&'l Member, Standing)>,
+    /// The first that is not known yet.
+    unknown: Option<&'l Member>,
+}
+
+impl<'l> Look<'l> {
+    /// Finds the name and writes its records.
+    pub(super) fn run(&self, sheet: &mut Sheet<'_>) -> Outcome<'l> {
+        let Some(head) = self.name.below(self.zone) else {
+            return Outcome::sure(Found::Nothing);
+        };
+        match Wanted::read(head, RULES) {
+            Wanted::Apex => Outcome::sure(self.apex(sheet)),
+            Wanted::Version => {
+                if self.rtype == rtype::TXT {
+                    sheet.answer().txt(self.name, class::IN, VERSION_TTL, VERSION);
+                }
+                Outcome::sure(Found::Name)
+            }
+            Wanted::NameServer => {
+                self.set.own.iter().for_each(|ip| self.pen().address(sheet, *ip));
+                Outcome::sure(Found::Name)
+            }
+            // There are no names of pods.
+            Wanted::Branch if head == b"\x03pod" => Outcome::sure(Found::Nothing),
+            Wanted::Branch => Outcome::sure(Found::Name),
+            Wanted::Nothing | Wanted::Pod { .. } | Wanted::Namespace { pods: true, .. } => {
+                Outcome::sure(Found::Nothing)
+            }
+            Wanted::Namespace { name, pods: false } => self.namespace(name),
+            Wanted::Service { key, at, part } => {
+                // The end of the name from the service on is the service's own name.
+                let own = self.name.wire().get(at..).unwrap_or_default();
+                self.service(&Place { key, own, part }, sheet)
+            }
+        }
+    }
+
+    /// The zone's own records.
+    fn apex(&self, sheet: &mut Sheet<'_>) -> Found {
+        let zone = self.zone.wire();
+        match (self.rtype, Name::join(NAME_SERVER, zone)) {
+            (rtype::SOA, _) => self.set.soa(self.zone, Section::Answer, sheet),
+            (rtype::NS, Some(server)) => {
+                sheet.add(Section::Answer, zone, rtype::NS, server.wire());
+                for ip in &self.set.own {
+                    sheet.address(Section::Additional, server.wire(), *ip);
+                }
+            }
+            _ => {}
+        }
+        Found::Name
+    }
+
+    /// A namespace, which is the same in all clusters: one that has it is enough.
+    fn namespace(&self, name: &[u8]) -> Outcome<'l> {
+        let mut silence = Silence::default();
+        for member in &self.set.members {
+            let Some(store) = member.store() else { continue };
+            if silence.hears(member, member.presence(store, self.set.keep))
+                && store.read().namespace(name)
+            {
+                return Outcome::sure(Found::Name);
+            }
+        }
+        silence.outcome()
+    }
+
+    /// A service of the set, its ports and its endpoints.
+    fn service(&self, place: &Place<'_>, sheet: &mut Sheet<'_>) -> Outcome<'l> {
+        let mut silence = Silence::default();
+        if let Some(outcome) = self.imported(place, sheet, &mut silence) {
+            return outcome;
+        }
+        let survey = self.survey(place.key, &mut silence);
+        if survey.eldest.is_none() {
+            return silence.outcome();
+        }
+        let found = self.exported(place, &survey, sheet);
+        match found {
+            // What one of those that are silent exports may be this.
+            Found::Nothing => silence.outcome(),
+            found => Outcome { found, kept: survey.kept, unknown: None },
+        }
+    }
+
+    /// What a controller has imported; none if it has not. Clusters that are there come before those that are away, for a
+    /// controller keeps what all export in each.
+    fn imported(
+        &self,
+        place: &Place<'_>,
+        sheet: &mut Sheet<'_>,
+        silence: &mut Silence<'l>,
+    ) -> Option<Outcome<'l>> {
+        for live in [true, false] {
+            for member in &self.set.members {
+                let Some(store) = &member.imports else { continue };
+                let presence = member.presence(store, self.set.keep);
+                if !silence.hears(member, presence) || (presence == Presence::Live) != live {
+                    continue;
+                }
+                let reader = store.read();
+                let Some(import) = reader.import(place.key) else { continue };
+                let found = self.import(place, &import, sheet);
+                let kept = match presence {
+                    Presence::Kept(standing) => Some((member, standing)),
+                    _ => None,
+                };
+                return Some(Outcome { found, kept, unknown: None });
+            }
+        }
+        None
+    }
+
+    /// Looks at what all clusters export under a name.
+    fn survey(&self, key: &[u8], silence: &mut Silence<'l>) -> Survey<'l> {
+        let mut survey = Survey::default();
+        for member in &self.set.members {
+            let Some(exports) = &member.exports else { continue };
+            let presence = member.presence(exports.store(), self.set.keep);
+            if !silence.hears(member, presence) {
+                continue;
+            }
+            let reader = exports.store().read();
+            let Some(Share { service, since }) = exports.share(&reader, key) else { continue };
+            if survey.eldest.is_none_or(|(other, _)| since < other) {
+                survey.eldest = Some((since, service.kind()));
+            }
+            self.set.reach.note(&service, &mut survey.ways);
+            if let (Presence::Kept(standing), None) = (presence, survey.kept) {
+                survey.kept = Some((member, standing));
+            }
+        }
+        survey
+    }
+}
+
+impl Set {
+    /// Calls `each` with every cluster's share of a name, and the cluster. Locks one store at a time.
+    pub(super) fn shares(
+        &self,
+        key: &[u8],
+        mut each: impl FnMut(&Member, &Share<'_>, &Reader<'_>),
+    ) {
+        for member in &self.members {
+            let Some(exports) = &member.exports else { continue };
+            if matches!(
+                member.presence(exports.store(), self.keep),
+                Presence::Gone | Presence::Unknown
+            ) {
+                continue;
+            }
+            let reader = exports.store().read();
+            if let Some(share) = exports.share(&reader, key) {
+                each(member, &share, &reader);
+            }
+        }
+    }
+
+    /// Writes the zone's SOA record. Its serial is the time of the last change in any of the clusters.
+    pub(super) fn soa(&self, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
+        let stores = self.members.iter().flat_map(Member::stores);
+        let serial = stores.map(|store| store.serial().max(store.external_serial())).max();
+        let numbers = [serial.unwrap_or(0), 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
+        let zone = zone.wire();
+        let data = [NAME_SERVER, zone, MAILBOX, zone, numbers.as_flattened()];
+        let ttl = self.ttl.min(SOA_TTL);
+        sheet.answer().push_parts(section, zone, rtype::SOA, ttl, &data);
+    }
+}
+
+impl<'l> Silence<'l> {
+    /// Notes a cluster whose share is not its present one; says whether it has a share at all.
+    fn hears(&mut self, member: &'l Member, presence: Presence) -> bool {
+        match presence {
+            Presence::Live => true,
+            Presence::Kept(standing) => {
+                self.kept = self.kept.or(Some((member, standing)));
+                true
+            }
+            Presence::Gone => false,
+            Presence::Unknown => {
+                self.unknown = self.unknown.or(Some(member));
+                false
+            }
+        }
+    }
+
+    /// That nothing was found, or that it can not be said.
+    fn outcome(self) -> Outcome<'l> {
+        let found = if self.unknown.is_some() { Found::NotYet } else { Found::Nothing };
+        Outcome { found, kept: self.kept, unknown: self.unknown }
+    }
+}

@@ -1,0 +1,151 @@
+//! The clusters of a set: what each exports, and whether its share counts.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use k8s::{Reader, ServiceKind, ServiceRef, Standing, Store};
+
+use crate::shared::cluster::address::Label;
+use crate::shared::cluster::source::Source;
+
+/// Where a cluster says what it exports.
+#[derive(Clone, Debug)]
+pub(super) enum Exports {
+    /// In its ServiceExports.
+    Objects(Store),
+    /// By a label of its services: the store has no others.
+    Labelled(Store),
+}
+
+/// Says whether what the store of a cluster of this name tells is the present state.
+pub(super) type Stands = fn(&str, &Store) -> Standing;
+
+/// A cluster of the set.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// The name that it is declared by, which is its cluster ID.
+    pub(super) name: Box<str>,
+    /// The name as a label.
+    pub(super) label: Label,
+    /// What is said of it as long as it is not known.
+    pub(super) not_known: Box<str>,
+    /// Where its imports are, if they count.
+    pub(super) imports: Option<Store>,
+    /// Where its exports are, if they count.
+    pub(super) exports: Option<Exports>,
+    /// What fills the stores; none in tests.
+    #[expect(dead_code, reason = "held, since the watches end with it")]
+    pub(super) sources: Vec<Arc<Source>>,
+    /// When the set began to wait for it, in Unix seconds.
+    pub(super) began: u64,
+    /// Says whether what a store tells is the cluster's present state.
+    pub(super) stands: Stands,
+}
+
+/// Whether a cluster's share counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It is the present one.
+    Live,
+    /// It is the last that is known of a cluster that is away.
+    Kept(Standing),
+    /// The cluster has been away for too long.
+    Gone,
+    /// The cluster is not known yet.
+    Unknown,
+}
+
+/// What a cluster exports under a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share<'r> {
+    /// The service.
+    pub(super) service: ServiceRef<'r>,
+    /// When it was exported, in Unix seconds; the greatest number if that is not known.
+    pub(super) since: u64,
+}
+
+impl Member {
+    /// Whether what a store tells of the cluster counts.
+    pub(super) fn presence(&self, store: &Store, keep: Duration) -> Presence {
+        judge((self.stands)(&self.name, store), self.began, keep, unix_time)
+    }
+
+    /// Its stores; one may come twice.
+    pub(super) fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.exports.iter().map(Exports::store).chain(&self.imports)
+    }
+
+    /// The store that names of namespaces are looked for in.
+    pub(super) fn store(&self) -> Option<&Store> {
+        self.exports.as_ref().map(Exports::store).or(self.imports.as_ref())
+    }
+}
+
+impl Exports {
+    /// The store.
+    pub(super) const fn store(&self) -> &Store {
+        match self {
+            Self::Objects(store) | Self::Labelled(store) => store,
+        }
+    }
+
+    /// What is exported under `\x03web\x04shop`. An ExternalName service is not exported, whatever is said of it (KEP-1645,
+    /// Service Types).
+    pub(super) fn share<'r>(&self, reader: &'r Reader<'_>, key: &[u8]) -> Option<Share<'r>> {
+        let share = match self {
+            Self::Objects(_) => {
+                let export = reader.export(key).filter(|export| !export.invalid())?;
+                let since = match export.created() {
+                    0 => u64::MAX,
+                    created => created,
+                };
+                Share { service: export.service()?, since }
+            }
+            Self::Labelled(_) => Share { service: reader.service(key)?, since: u64::MAX },
+        };
+        (share.service.kind() != ServiceKind::ExternalName).then_some(share)
+    }
+}
+
+/// Whether the share of a cluster counts that the set began to wait for at `began`.
+fn judge(standing: Standing, began: u64, keep: Duration, now: impl FnOnce() -> u64) -> Presence {
+    let since = match standing {
+        Standing::Live => return Presence::Live,
+        Standing::Away { since } | Standing::Snapshot { taken: since } => since,
+        Standing::Unsynced => began,
+    };
+    let passed = now().saturating_sub(since);
+    match standing {
+        _ if passed > keep.as_secs() => Presence::Gone,
+        Standing::Unsynced => Presence::Unknown,
+        standing => Presence::Kept(standing),
+    }
+}
+
+/// The time, in Unix seconds.
+pub(super) fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_stays_as_long_as_is_said() {
+        let keep = Duration::from_secs(60);
+        let (away, kept) = (Standing::Away { since: 1000 }, Standing::Snapshot { taken: 1000 });
+        for (standing, now, want) in [
+            (Standing::Live, 99999, Presence::Live),
+            (away, 1060, Presence::Kept(away)),
+            (away, 1061, Presence::Gone),
+            (away, 900, Presence::Kept(away)),
+            (kept, 1060, Presence::Kept(kept)),
+            (kept, 1061, Presence::Gone),
+            (Standing::Unsynced, 560, Presence::Unknown),
+            (Standing::Unsynced, 561, Presence::Gone),
+        ] {
+            assert_eq!(judge(standing, 500, keep, || now), want, "{standing:?} {now}");
+        }
+    }
+}
