@@ -45,7 +45,7 @@ struct Tally {
 impl Look<'_> {
     /// What writes the name's records.
     pub(super) fn pen(&self) -> Pen<'_> {
-        Pen { name: self.name, rtype: self.rtype, calls: CALLS }
+        Pen { name: self.name, rtype: self.rtype, calls: CALLS, home: None }
     }
 
     /// Writes what a controller has imported.

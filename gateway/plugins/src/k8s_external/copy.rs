@@ -10,6 +10,7 @@ use wire::{Answer, Name, Section, rcode, rtype};
 use super::lookup::{Look, NAME_SERVER, Shown};
 use super::{External, Outside};
 use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run, with_run};
+use crate::shared::cluster::member::Member;
 use crate::shared::cluster::{NOT_KNOWN, NOT_READY, View, service_keys};
 use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
@@ -37,7 +38,8 @@ impl Transfer for External {
 /// A zone's units are its services; those of a reverse zone are runs of addresses.
 impl Book for Outside {
     fn stores(&self) -> Vec<&Store> {
-        self.view.get().map(|view| &view.store).into_iter().collect()
+        let members = self.view.get().into_iter().flat_map(|view| view.members.iter());
+        members.map(|member| &member.store).collect()
     }
 
     fn soa(&self, zone: &Name, serial: u32, answer: &mut Answer) {
@@ -46,15 +48,15 @@ impl Book for Outside {
 
     fn units(&self, zone: &Name, each: &mut dyn FnMut(&[u8])) {
         let Some(view) = self.view.get() else { return };
-        let keys = service_keys(&view.store.read());
-        if !is_reverse(zone) {
-            keys.iter().for_each(|key| each(key));
-            return;
-        }
-        for key in keys {
-            let reader = view.store.read();
-            if let Some(service) = reader.service(&key) {
-                Shown::of(&service).ips().for_each(|ip| self.unit_of(zone, ip, each));
+        for (index, member) in view.members.iter().enumerate() {
+            for key in service_keys(&member.store.read()) {
+                if !is_reverse(zone) {
+                    if !view.members.had_before(index, &key) {
+                        each(&key);
+                    }
+                } else if let Some(service) = member.store.read().service(&key) {
+                    Shown::of(&service).ips().for_each(|ip| self.unit_of(zone, ip, each));
+                }
             }
         }
     }
@@ -69,17 +71,19 @@ impl Book for Outside {
 
     fn write(&self, zone: &Name, unit: &[u8], answer: &mut Answer) {
         let Some(view) = self.view.get() else { return };
-        let reader = view.store.read();
         if unit.is_empty() {
-            self.copy_server(view, &reader, zone, answer);
+            self.copy_server(view, zone, answer);
         } else if is_reverse(zone) {
             for name in run(unit).filter_map(reverse_name) {
                 if self.zones.longest(&name) == Some(zone) {
-                    self.copy_name(view, &reader, zone, &name, rtype::PTR, answer);
+                    self.copy_any(view, zone, &name, rtype::PTR, answer);
                 }
             }
-        } else if let Some(service) = reader.service(unit) {
-            self.copy_service(view, &reader, zone, &service, answer);
+        } else if let Some(member) = self.shower(view, unit) {
+            let reader = member.store.read();
+            if let Some(service) = reader.service(unit) {
+                self.copy_service((view, member), &reader, zone, &service, answer);
+            }
         }
     }
 
@@ -95,7 +99,7 @@ impl Book for Outside {
 impl Outside {
     /// Whether the cluster is known.
     fn is_known(&self) -> bool {
-        self.view.get().is_some_and(|view| view.store.synced())
+        self.view.get().is_some_and(|view| view.members.all_known())
     }
 
     /// Calls `each` with the unit of an address, if it is in the zone.
@@ -106,19 +110,31 @@ impl Outside {
     }
 
     /// Copies the zone's NS record, and the addresses of its server.
-    fn copy_server(&self, view: &View, reader: &Reader<'_>, zone: &Name, answer: &mut Answer) {
-        self.copy_name(view, reader, zone, zone, rtype::NS, answer);
+    fn copy_server(&self, view: &View, zone: &Name, answer: &mut Answer) {
+        self.copy_any(view, zone, zone, rtype::NS, answer);
         if let Some(server) = self.below(NAME_SERVER, zone) {
             for rtype in [rtype::A, rtype::AAAA] {
-                self.copy_name(view, reader, zone, &server, rtype, answer);
+                self.copy_any(view, zone, &server, rtype, answer);
             }
         }
     }
 
+    /// The cluster that shows a service to the outside.
+    fn shower<'v>(&self, view: &'v View, key: &[u8]) -> Option<&'v Member> {
+        view.members.iter().find(|one| self.shows(view, &one.store.read(), key))
+    }
+
     /// Copies the records that a query for a name and a type gets.
+    fn copy_any(&self, view: &View, zone: &Name, name: &Name, rtype: u16, answer: &mut Answer) {
+        let mut found = Answer::default();
+        self.find(view, zone, name, rtype, &mut Sheet::new(&mut found, self.ttl));
+        answer.graft(&found, Section::Answer, Section::Answer);
+    }
+
+    /// The same for a cluster that shows what the name is of.
     fn copy_name(
         &self,
-        view: &View,
+        (view, member): (&View, &Member),
         reader: &Reader<'_>,
         zone: &Name,
         name: &Name,
@@ -126,7 +142,7 @@ impl Outside {
         answer: &mut Answer,
     ) {
         let mut found = Answer::default();
-        let look = Look { outside: self, view, reader, zone, name, rtype };
+        let look = Look { outside: self, view, member, reader, zone, name, rtype };
         look.run(&mut Sheet::new(&mut found, self.ttl));
         answer.graft(&found, Section::Answer, Section::Answer);
     }
@@ -134,7 +150,7 @@ impl Outside {
     /// Copies one service, its ports and its endpoints.
     fn copy_service(
         &self,
-        view: &View,
+        of: (&View, &Member),
         reader: &Reader<'_>,
         zone: &Name,
         service: &ServiceRef<'_>,
@@ -146,7 +162,7 @@ impl Outside {
         let is_alias = shown.ips().next().is_none() && shown.names().next().is_some();
         let own = if is_alias { &[rtype::A][..] } else { &[rtype::A, rtype::AAAA, rtype::SRV] };
         for rtype in own {
-            self.copy_name(view, reader, zone, &name, *rtype, answer);
+            self.copy_name(of, reader, zone, &name, *rtype, answer);
         }
         let by_endpoints = self.headless && !shown.is_anywhere();
         for port in ports(service, by_endpoints) {
@@ -154,7 +170,7 @@ impl Outside {
             let protocol = Label::of(format!("_{}", port.protocol.word()).as_bytes());
             let Some((label, protocol)) = label.zip(protocol) else { continue };
             if let Some(name) = Name::join(&[label.wire(), protocol.wire()].concat(), name.wire()) {
-                self.copy_name(view, reader, zone, &name, rtype::SRV, answer);
+                self.copy_name(of, reader, zone, &name, rtype::SRV, answer);
             }
         }
         if !by_endpoints {
@@ -163,13 +179,13 @@ impl Outside {
         let mut labels: Vec<Label> = service
             .endpoints()
             .filter(EndpointRef::ready)
-            .filter_map(|endpoint| view.calls.label(&endpoint))
+            .filter_map(|endpoint| of.0.calls.label(&endpoint))
             .collect();
         labels.sort_unstable_by(|a, b| a.wire().cmp(b.wire()));
         labels.dedup_by(|a, b| a.wire() == b.wire());
         for name in labels.iter().filter_map(|label| name.child(label.bytes())) {
             for rtype in [rtype::A, rtype::AAAA] {
-                self.copy_name(view, reader, zone, &name, rtype, answer);
+                self.copy_name(of, reader, zone, &name, rtype, answer);
             }
         }
     }

@@ -3,9 +3,8 @@
 use engine::{Carry, Exchange, Fault, Plugin, Step};
 use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
-use super::lookup::Look;
 use super::{External, Outside};
-use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View, stale};
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View};
 use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
 use crate::shared::{alias, glue};
@@ -58,23 +57,22 @@ impl Plugin for External {
 impl Outside {
     /// Answers a request for a name in a zone.
     fn answer(&self, view: &View, request: &Request, zone: &Name, answer: &mut Answer) -> Verdict {
-        let reader = view.store.read();
         let mut sheet = Sheet::new(answer, self.ttl);
         let (name, rtype) = (&request.name, request.rtype);
-        let found =
-            Look { outside: self, view, reader: &reader, zone, name, rtype }.run(&mut sheet);
+        let (found, member) = self.find(view, zone, name, rtype, &mut sheet);
         let (code, soa) = match found {
             Found::Name => (rcode::NOERROR, !sheet.is_answered()),
             Found::Nothing if self.fall.through(name) => return Verdict::Pass,
             Found::Nothing => (rcode::NXDOMAIN, true),
             // What is not known yet is not passed on, for a wrong denial would be kept (RFC 2308 §5).
             Found::NotYet => {
-                sheet.answer().options.push_ede(NOT_READY, NOT_KNOWN);
+                let why = member.map_or(NOT_KNOWN, |one| &*one.not_known);
+                sheet.answer().options.push_ede(NOT_READY, why);
                 (rcode::SERVFAIL, true)
             }
             Found::Alias(target) => {
                 sheet.answer().set_authoritative(true);
-                stale::note(sheet.answer(), "", view.store.standing());
+                view.members.note(member, sheet.answer());
                 return Verdict::Alias(target);
             }
         };
@@ -84,7 +82,7 @@ impl Outside {
         let answer = sheet.answer();
         answer.rcode = code;
         answer.set_authoritative(true);
-        stale::note(answer, "", view.store.standing());
+        view.members.note(member.filter(|_| code == rcode::NOERROR), answer);
         Verdict::Answered
     }
 }

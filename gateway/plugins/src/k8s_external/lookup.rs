@@ -8,6 +8,7 @@ use wire::{Name, Section, rtype};
 use super::Outside;
 use super::name::{Part, Wanted};
 use crate::shared::cluster::address::{Label, Reverse, is_reverse, reverse, undashed};
+use crate::shared::cluster::member::Member;
 use crate::shared::cluster::{Found, Pen, View, found, has_protocol, is_port, target, weight};
 use crate::shared::sheet::Sheet;
 
@@ -23,7 +24,9 @@ pub(super) struct Look<'l> {
     pub(super) outside: &'l Outside,
     /// The cluster.
     pub(super) view: &'l View,
-    /// Its store, under its read lock.
+    /// The one of its clusters that is looked at.
+    pub(super) member: &'l Member,
+    /// The store of that, under its read lock.
     pub(super) reader: &'l Reader<'l>,
     /// The zone that the name is in.
     pub(super) zone: &'l Name,
@@ -77,7 +80,7 @@ impl Look<'_> {
             }
             _ if is_reverse(self.zone) => self.reverse(sheet),
             Wanted::Nothing => Found::Nothing,
-            _ if !self.view.store.synced() => Found::NotYet,
+            _ if !self.member.store.synced() => Found::NotYet,
             Wanted::Namespace(name) if self.reader.awaits(name) => Found::NotYet,
             Wanted::Namespace(name) => found(self.reader.namespace(name)),
             Wanted::Service { key, .. }
@@ -89,9 +92,39 @@ impl Look<'_> {
         }
     }
 
+    /// Whether this cluster answers for the name, and not one behind it: it has what the name is of, or that is not known yet.
+    fn decides(&self) -> bool {
+        let Some(head) = self.name.below(self.zone) else { return true };
+        match Wanted::read(head, &self.outside.apex) {
+            Wanted::Apex | Wanted::NameServer => {
+                let mut own = self.view.own.iter();
+                own.any(|ip| self.reader.endpoints_by_ip(*ip).next().is_some())
+            }
+            Wanted::Branch => true,
+            _ if is_reverse(self.zone) => match reverse(self.name) {
+                Reverse::Address(ip) => {
+                    !self.member.store.synced()
+                        || self
+                            .reader
+                            .services_by_external_ip(ip)
+                            .any(|service| !self.view.hides(&service))
+                }
+                Reverse::Part | Reverse::Nothing => true,
+            },
+            Wanted::Nothing => true,
+            _ if !self.member.store.synced() => true,
+            Wanted::Namespace(name) => self.reader.awaits(name) || self.reader.namespace(name),
+            Wanted::Service { key, .. } => {
+                let namespace = Name::labels_of(key).nth(1);
+                namespace.is_some_and(|name| self.reader.awaits(name))
+                    || self.outside.shows(self.view, self.reader, key)
+            }
+        }
+    }
+
     /// What writes the name's records.
     fn pen(&self) -> Pen<'_> {
-        Pen { name: self.name, rtype: self.rtype, calls: self.view.calls }
+        Pen { name: self.name, rtype: self.rtype, calls: self.view.calls, home: None }
     }
 
     /// The zone's own records.
@@ -123,7 +156,7 @@ impl Look<'_> {
                     any = true;
                     each(ip);
                 }
-                if self.by_endpoints(&service, &shown) {
+                if self.outside.by_endpoints(&service, &shown) {
                     any = true;
                     each(*own);
                 }
@@ -134,11 +167,6 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a service is shown by its endpoints.
-    fn by_endpoints(&self, service: &ServiceRef<'_>, shown: &Shown<'_>) -> bool {
-        self.outside.headless && service.kind() == ServiceKind::Headless && !shown.is_anywhere()
-    }
-
     /// The services that have an address.
     fn reverse(&self, sheet: &mut Sheet<'_>) -> Found {
         let ip = match reverse(self.name) {
@@ -147,7 +175,7 @@ impl Look<'_> {
             Reverse::Part if !self.outside.fall.through(self.name) => return Found::Name,
             Reverse::Part | Reverse::Nothing => return Found::Nothing,
         };
-        if !self.view.store.synced() {
+        if !self.member.store.synced() {
             return Found::NotYet;
         }
         let mut any = false;
@@ -172,7 +200,7 @@ impl Look<'_> {
         // The end of the name from the service on is the service's own name.
         let own = self.name.wire().get(at..).unwrap_or_default();
         let shown = Shown::of(&service);
-        if self.by_endpoints(&service, &shown) {
+        if self.outside.by_endpoints(&service, &shown) {
             return self.endpoints(&service, own, part, sheet);
         }
         if !shown.is_anywhere() {
@@ -258,6 +286,43 @@ impl Look<'_> {
 }
 
 impl Outside {
+    /// Finds a name and writes its records; gives the cluster that says so: the first that shows the service to the outside.
+    pub(super) fn find<'v>(
+        &self,
+        view: &'v View,
+        zone: &Name,
+        name: &Name,
+        rtype: u16,
+        sheet: &mut Sheet<'_>,
+    ) -> (Found, Option<&'v Member>) {
+        let Some((last, others)) = view.members.split_last() else {
+            return (Found::Nothing, None);
+        };
+        for member in others {
+            let reader = &member.store.read();
+            let look = Look { outside: self, view, member, reader, zone, name, rtype };
+            if look.decides() {
+                return (look.run(sheet), Some(member));
+            }
+        }
+        let reader = &last.store.read();
+        let look = Look { outside: self, view, member: last, reader, zone, name, rtype };
+        (look.run(sheet), Some(last))
+    }
+
+    /// Whether a cluster has a service and shows it to the outside.
+    pub(super) fn shows(&self, view: &View, reader: &Reader<'_>, key: &[u8]) -> bool {
+        reader.service(key).is_some_and(|service| {
+            let shown = Shown::of(&service);
+            !view.hides(&service) && (shown.is_anywhere() || self.by_endpoints(&service, &shown))
+        })
+    }
+
+    /// Whether a service is shown by its endpoints.
+    fn by_endpoints(&self, service: &ServiceRef<'_>, shown: &Shown<'_>) -> bool {
+        self.headless && service.kind() == ServiceKind::Headless && !shown.is_anywhere()
+    }
+
     /// A name below a zone's own labels; none if it would be too long.
     pub(super) fn below(&self, label: &[u8], zone: &Name) -> Option<Name> {
         let apex = Name::join(&self.apex, zone.wire())?;
@@ -278,7 +343,7 @@ impl Outside {
 
     /// Writes the zone's SOA record.
     pub(super) fn soa(&self, view: &View, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
-        let serial = self.journals.serial(zone, view.store.external_serial());
+        let serial = self.journals.serial(zone, view.members.external_serial());
         self.soa_of(zone, serial, section, sheet);
     }
 

@@ -10,6 +10,7 @@ use wire::{Answer, Name, Section, rcode, rtype};
 use super::lookup::{Look, NAME_SERVER, Service};
 use super::{Cluster, Kubernetes};
 use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run, with_run};
+use crate::shared::cluster::member::Member;
 use crate::shared::cluster::{NOT_KNOWN, NOT_READY, service_keys};
 use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
@@ -23,7 +24,7 @@ impl Transfer for Kubernetes {
     fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
         let cluster = &self.0;
         let journal = cluster.journals.of(zone)?;
-        if !cluster.store.synced() {
+        if !cluster.members.all_known() {
             return Some(Err(UNKNOWN));
         }
         let book: Arc<dyn Book> = Arc::<Cluster>::clone(cluster);
@@ -31,7 +32,7 @@ impl Transfer for Kubernetes {
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {
-        if self.0.store.synced() {
+        if self.0.members.all_known() {
             self.0.journals.each(each);
         }
     }
@@ -40,7 +41,7 @@ impl Transfer for Kubernetes {
 /// A zone's units are its services; those of a reverse zone are runs of addresses.
 impl Book for Cluster {
     fn stores(&self) -> Vec<&Store> {
-        vec![&self.store]
+        self.members.iter().map(|member| &member.store).collect()
     }
 
     fn soa(&self, zone: &Name, serial: u32, answer: &mut Answer) {
@@ -48,18 +49,14 @@ impl Book for Cluster {
     }
 
     fn units(&self, zone: &Name, each: &mut dyn FnMut(&[u8])) {
-        let keys = service_keys(&self.store.read());
-        if !is_reverse(zone) {
-            keys.iter().for_each(|key| each(key));
-            return;
-        }
-        for key in keys {
-            let reader = self.store.read();
-            let Some(service) = reader.service(&key) else { continue };
-            let ready = service.endpoints().filter(EndpointRef::ready);
-            let ips = service.cluster_ips().chain(self.reach.outside(&service));
-            let ips = ips.chain(ready.filter_map(|endpoint| endpoint.ip()));
-            ips.for_each(|ip| self.unit_of(zone, ip, each));
+        for (index, member) in self.members.iter().enumerate() {
+            for key in service_keys(&member.store.read()) {
+                if is_reverse(zone) {
+                    self.units_in(member, zone, &key, each);
+                } else if !self.members.had_before(index, &key) {
+                    each(&key);
+                }
+            }
         }
     }
 
@@ -67,22 +64,28 @@ impl Book for Cluster {
         match touched {
             Touched::Service(key) if !is_reverse(zone) => each(key),
             Touched::Address(ip) if is_reverse(zone) => self.unit_of(zone, *ip, each),
+            // Another cluster's addresses gain or lose the name that this one has or had.
+            Touched::Service(key) if self.members.are_several() => {
+                self.members.iter().for_each(|member| self.units_in(member, zone, key, each));
+            }
             Touched::Service(_) | Touched::Address(_) => {}
         }
     }
 
     fn write(&self, zone: &Name, unit: &[u8], answer: &mut Answer) {
-        let reader = self.store.read();
         if unit.is_empty() {
-            self.copy_servers(&reader, zone, answer);
+            self.copy_servers(zone, answer);
         } else if is_reverse(zone) {
             for name in run(unit).filter_map(reverse_name) {
                 if self.zones.longest(&name) == Some(zone) {
-                    self.copy_name(&reader, zone, &name, rtype::PTR, answer);
+                    self.copy_any(zone, &name, rtype::PTR, answer);
                 }
             }
-        } else if let Some(service) = reader.service(unit) {
-            self.copy_service(&reader, zone, &service, answer);
+        } else if let Some(member) = self.members.iter().find(|one| self.has_service(one, unit)) {
+            let reader = member.store.read();
+            if let Some(service) = reader.service(unit) {
+                self.copy_service(member, &reader, zone, &service, answer);
+            }
         }
     }
 
@@ -106,20 +109,38 @@ impl Cluster {
         }
     }
 
+    /// Calls `each` with the units of all addresses of a cluster's service.
+    fn units_in(&self, member: &Member, zone: &Name, key: &[u8], each: &mut dyn FnMut(&[u8])) {
+        let reader = member.store.read();
+        let Some(service) = reader.service(key) else { return };
+        let ready = service.endpoints().filter(EndpointRef::ready);
+        let ips = service.cluster_ips().chain(self.reach.outside(&service));
+        let ips = ips.chain(ready.filter_map(|endpoint| endpoint.ip()));
+        ips.for_each(|ip| self.unit_of(zone, ip, each));
+    }
+
     /// Copies the zone's NS records, and the addresses of its servers that no service has.
-    fn copy_servers(&self, reader: &Reader<'_>, zone: &Name, answer: &mut Answer) {
-        self.copy_name(reader, zone, zone, rtype::NS, answer);
+    fn copy_servers(&self, zone: &Name, answer: &mut Answer) {
+        self.copy_any(zone, zone, rtype::NS, answer);
         let own = Name::join(NAME_SERVER, zone.wire()).filter(|_| !self.servers.any());
         for name in own.iter().chain(self.servers.within(zone)) {
             for rtype in [rtype::A, rtype::AAAA] {
-                self.copy_name(reader, zone, name, rtype, answer);
+                self.copy_any(zone, name, rtype, answer);
             }
         }
     }
 
-    /// Copies the records that a query for a name and a type gets; says whether there are any.
+    /// Copies the records that a query for a name and a type gets.
+    fn copy_any(&self, zone: &Name, name: &Name, rtype: u16, answer: &mut Answer) {
+        let mut found = Answer::default();
+        self.find(zone, name, rtype, &mut Sheet::new(&mut found, self.ttl));
+        answer.graft(&found, Section::Answer, Section::Answer);
+    }
+
+    /// The same for a cluster that has what the name is of; says whether there are any.
     fn copy_name(
         &self,
+        member: &Member,
         reader: &Reader<'_>,
         zone: &Name,
         name: &Name,
@@ -127,7 +148,7 @@ impl Cluster {
         answer: &mut Answer,
     ) -> bool {
         let mut found = Answer::default();
-        let look = Look { cluster: self, reader, zone, name, rtype };
+        let look = Look { cluster: self, member, reader, zone, name, rtype };
         look.run(&mut Sheet::new(&mut found, self.ttl));
         answer.graft(&found, Section::Answer, Section::Answer);
         found.section(Section::Answer).next().is_some()
@@ -136,6 +157,7 @@ impl Cluster {
     /// Copies one service, its ports and its endpoints.
     fn copy_service(
         &self,
+        member: &Member,
         reader: &Reader<'_>,
         zone: &Name,
         service: &ServiceRef<'_>,
@@ -147,10 +169,10 @@ impl Cluster {
         // A stated server's records are the zone's own.
         if !self.servers.within(zone).any(|server| *server == name) {
             // An alias has nothing else (RFC 1034 §3.6.2); there may be names below it.
-            let is_alias = self.copy_name(reader, zone, &name, rtype::CNAME, answer);
+            let is_alias = self.copy_name(member, reader, zone, &name, rtype::CNAME, answer);
             let others = [rtype::A, rtype::AAAA, rtype::SRV].into_iter().filter(|_| !is_alias);
             for rtype in others {
-                self.copy_name(reader, zone, &name, rtype, answer);
+                self.copy_name(member, reader, zone, &name, rtype, answer);
             }
         }
         if service.kind() == ServiceKind::ExternalName {
@@ -163,7 +185,7 @@ impl Cluster {
             };
             let head = [label.wire(), protocol.wire()].concat();
             if let Some(name) = Name::join(&head, name.wire()) {
-                self.copy_name(reader, zone, &name, rtype::SRV, answer);
+                self.copy_name(member, reader, zone, &name, rtype::SRV, answer);
             }
         }
         if self.ignore_empty && !service.has_ready_endpoints() {

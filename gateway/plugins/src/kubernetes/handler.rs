@@ -3,11 +3,11 @@
 use engine::{Carry, Exchange, Fault, Plugin, Ready, Step};
 use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
-use super::lookup::Look;
 use super::{Cluster, Kubernetes};
 use crate::shared::alias;
 use crate::shared::cluster::address::is_reverse;
-use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, stale};
+use crate::shared::cluster::member::Member;
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY};
 use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
 
@@ -58,23 +58,22 @@ impl Plugin for Kubernetes {
 impl Cluster {
     /// Answers a request for a name in a zone.
     fn answer(&self, request: &Request, zone: &Name, answer: &mut Answer) -> Verdict {
-        let reader = self.store.read();
         let mut sheet = Sheet::new(answer, self.ttl);
         let mut alias: Option<(Name, &Name)> = None;
         for _ in 0..MAX_ALIASES {
             let (name, zone) =
                 alias.as_ref().map_or((&request.name, zone), |(name, zone)| (name, *zone));
-            let look = Look { cluster: self, reader: &reader, zone, name, rtype: request.rtype };
-            match look.run(&mut sheet) {
+            let (found, member) = self.find(zone, name, request.rtype, &mut sheet);
+            match found {
                 Found::Name => {
-                    let soa = !look.has_records(&mut sheet);
-                    return self.close(&mut sheet, zone, rcode::NOERROR, soa);
+                    let soa = !has_records(name, &mut sheet);
+                    return self.close(&mut sheet, zone, member, rcode::NOERROR, soa);
                 }
                 Found::Nothing if self.fall.through(name) => {
                     let aliased = alias.map(|(name, _)| Verdict::Elsewhere(name));
                     return aliased.unwrap_or(Verdict::Pass);
                 }
-                Found::Nothing => return self.close(&mut sheet, zone, rcode::NXDOMAIN, true),
+                Found::Nothing => return self.close(&mut sheet, zone, None, rcode::NXDOMAIN, true),
                 // What is not known yet is not passed on, for a wrong denial would be kept (RFC 2308 §5). Reverse zones that
                 // `fallthrough` names are others' as well, who are not to wait for this cluster.
                 Found::NotYet if is_reverse(zone) && self.fall.is_named(name) => {
@@ -82,14 +81,14 @@ impl Cluster {
                 }
                 Found::NotYet => {
                     let options = &mut sheet.answer().options;
-                    options.push_ede(NOT_READY, NOT_KNOWN);
-                    return self.close(&mut sheet, zone, rcode::SERVFAIL, true);
+                    options.push_ede(NOT_READY, member.map_or(NOT_KNOWN, |one| &*one.not_known));
+                    return self.close(&mut sheet, zone, member, rcode::SERVFAIL, true);
                 }
                 Found::Alias(target) => match self.zones.longest(&target) {
                     Some(zone) => alias = Some((target, zone)),
                     None => {
                         sheet.answer().set_authoritative(true);
-                        stale::note(sheet.answer(), "", self.store.standing());
+                        self.members.note(member, sheet.answer());
                         return Verdict::Elsewhere(target);
                     }
                 },
@@ -98,30 +97,37 @@ impl Cluster {
         Verdict::Failed(TOO_MANY_ALIASES)
     }
 
-    /// Completes an answer from the cluster's own data, with the zone's SOA record if it is a negative one.
-    fn close(&self, sheet: &mut Sheet<'_>, zone: &Name, code: u16, soa: bool) -> Verdict {
+    /// Completes an answer from the own data of a cluster, or a denial, which is of all, with the zone's SOA record if it is a
+    /// negative one.
+    fn close(
+        &self,
+        sheet: &mut Sheet<'_>,
+        zone: &Name,
+        member: Option<&Member>,
+        code: u16,
+        soa: bool,
+    ) -> Verdict {
         if soa {
             self.soa(zone, Section::Authority, sheet);
         }
         let answer = sheet.answer();
         answer.rcode = code;
         answer.set_authoritative(true);
-        stale::note(answer, "", self.store.standing());
+        self.members.note(member, answer);
         Verdict::Answered
     }
 }
 
-impl Look<'_> {
-    /// Whether the name's records of the type, or its alias, are in the answer.
-    fn has_records(&self, sheet: &mut Sheet<'_>) -> bool {
-        let answer = sheet.answer();
-        let mut records = answer.section(Section::Answer);
-        records.any(|rr| answer.owner(rr).eq_ignore_ascii_case(self.name.wire()))
-    }
+/// Whether the name's records of the type, or its alias, are in the answer.
+fn has_records(name: &Name, sheet: &mut Sheet<'_>) -> bool {
+    let answer = sheet.answer();
+    let mut records = answer.section(Section::Answer);
+    records.any(|rr| answer.owner(rr).eq_ignore_ascii_case(name.wire()))
 }
 
 impl Ready for Kubernetes {
     fn ready(&self) -> bool {
-        self.0.store.synced()
+        // A cluster that was never reached is not to keep the others' names from clients: its own fail until it is.
+        self.0.members.any_known()
     }
 }

@@ -10,8 +10,9 @@ use wire::{Name, Section, class, rtype};
 
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
+use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
-use crate::shared::cluster::{Found, Pen, found};
+use crate::shared::cluster::{Found, Home, Pen, found};
 use crate::shared::sheet::Sheet;
 
 /// The version of the specification that is served.
@@ -30,7 +31,9 @@ const SOA_TTL: u32 = 300;
 pub(super) struct Look<'l> {
     /// Whose zones these are.
     pub(super) cluster: &'l Cluster,
-    /// The store, under its read lock.
+    /// The cluster that is looked at.
+    pub(super) member: &'l Member,
+    /// Its store, under its read lock.
     pub(super) reader: &'l Reader<'l>,
     /// The zone that the name is in.
     pub(super) zone: &'l Name,
@@ -89,7 +92,7 @@ impl Look<'_> {
             _ if is_reverse(self.zone) => self.reverse(sheet),
             Wanted::Branch => Found::Name,
             Wanted::Nothing => Found::Nothing,
-            _ if !self.cluster.store.synced() => Found::NotYet,
+            _ if !self.member.store.synced() => Found::NotYet,
             _ if self.reader.awaits(wanted.namespace()) => Found::NotYet,
             Wanted::Namespace { name, pods } => {
                 found(self.reader.namespace(name) && !(pods && self.cluster.pods == Pods::Disabled))
@@ -101,7 +104,17 @@ impl Look<'_> {
 
     /// What writes the name's records.
     pub(super) fn pen(&self) -> Pen<'_> {
-        Pen { name: self.name, rtype: self.rtype, calls: self.cluster.calls }
+        let home = self.member.domain.as_ref().map(|domain| {
+            // Services of a cluster set's zone do not stand for names of its own.
+            let set = self.cluster.multicluster.has_zone(self.zone);
+            Home { domain, zone: if set { &self.cluster.primary } else { self.zone } }
+        });
+        Pen { name: self.name, rtype: self.rtype, calls: self.cluster.calls, home }
+    }
+
+    /// Whether the objects of a kind are known, or known not to be there.
+    pub(super) fn knows(&self, kind: Kind) -> bool {
+        self.member.store.listed(kind) || self.member.store.state(kind) == State::Absent
     }
 
     /// The zone's own records.
@@ -170,7 +183,7 @@ impl Look<'_> {
             Reverse::Part if !self.cluster.fall.through(self.name) => return Found::Name,
             Reverse::Part | Reverse::Nothing => return Found::Nothing,
         };
-        if !self.cluster.store.synced() {
+        if !self.member.store.synced() {
             return Found::NotYet;
         }
         let mut any = false;
@@ -191,7 +204,7 @@ impl Look<'_> {
         }
         let Some(ip) = pod_address(label) else { return Found::Nothing };
         if self.cluster.pods == Pods::Verified {
-            if !self.cluster.knows(Kind::Pods) {
+            if !self.knows(Kind::Pods) {
                 return Found::NotYet;
             }
             if !self.reader.pod_in(namespace, ip) {
@@ -205,7 +218,7 @@ impl Look<'_> {
     /// A service, its ports and its endpoints.
     fn service(&self, key: &[u8], at: usize, part: Part<'_>, sheet: &mut Sheet<'_>) -> Found {
         let imported = self.cluster.rules(self.zone).multicluster;
-        if imported && !(self.cluster.knows(Kind::Imports)) {
+        if imported && !self.knows(Kind::Imports) {
             return Found::NotYet;
         }
         let Some(service) = Service::find(self.reader, key, imported) else {
@@ -260,7 +273,7 @@ impl Look<'_> {
 
 impl<'a> Service<'a> {
     /// Finds a service by its key.
-    fn find(reader: &'a Reader<'_>, key: &[u8], imported: bool) -> Option<Self> {
+    pub(super) fn find(reader: &'a Reader<'_>, key: &[u8], imported: bool) -> Option<Self> {
         if imported {
             let import = reader.import(key)?;
             let kind = match import.kind() {
@@ -296,13 +309,8 @@ impl Cluster {
         Rules { zonal: self.zonal, multicluster: self.multicluster.has_zone(zone) }
     }
 
-    /// Whether the objects of a kind are known, or known not to be there.
-    fn knows(&self, kind: Kind) -> bool {
-        self.store.listed(kind) || self.store.state(kind) == State::Absent
-    }
-
     /// Whether a service is kept from view, since nothing is behind it.
-    fn hides(&self, service: &Service<'_>) -> bool {
+    pub(super) fn hides(&self, service: &Service<'_>) -> bool {
         self.ignore_empty
             && service.kind == ServiceKind::ClusterIp
             && !service.endpoints.clone().any(|endpoint| endpoint.ready())
@@ -310,7 +318,7 @@ impl Cluster {
 
     /// Writes the zone's SOA record.
     pub(super) fn soa(&self, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
-        let serial = self.journals.serial(zone, self.store.serial());
+        let serial = self.journals.serial(zone, self.members.serial());
         self.soa_of(zone, serial, section, sheet);
     }
 

@@ -41,8 +41,9 @@ impl Kubernetes {
         what: impl for<'a> Fn(&k8s::PodRef<'a>) -> Option<&'a [u8]>,
         out: &mut String,
     ) -> Option<()> {
-        let reader = self.0.store.read();
-        let pod = reader.pod_by_ip(x.query.peer.ip().to_canonical())?;
+        let ip = x.query.peer.ip().to_canonical();
+        let reader = self.0.members.with_pod(ip)?.store.read();
+        let pod = reader.pod_by_ip(ip)?;
         write(out, what(&pod)?);
         Some(())
     }
@@ -77,6 +78,10 @@ impl Kubernetes {
             ("cluster", part) if rules.multicluster => match part {
                 Part::Endpoint { cluster, .. } => cluster,
                 _ => b"",
+            },
+            ("cluster", _) => match &*self.0.decider(zone, name)?.name {
+                "" => return None,
+                name => name.as_bytes(),
             },
             ("zone", Part::Zone { zone, .. }) => {
                 for (index, label) in wire::Name::labels_of(zone).enumerate() {

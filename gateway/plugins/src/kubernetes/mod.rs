@@ -9,6 +9,7 @@ mod nameserver;
 mod reach;
 mod search;
 mod setup;
+mod union;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,16 +18,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::Descriptor;
-use k8s::Store;
 use wire::Name;
 
 use crate::shared::cluster::Calls;
-use crate::shared::cluster::source::Source;
+use crate::shared::cluster::member::Members;
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 use nameserver::Servers;
 use reach::Order;
+use union::Pointers;
 
 /// The registry entry.
 pub static PLUGIN: Descriptor =
@@ -65,11 +66,10 @@ struct Cluster {
     own: Box<[IpAddr]>,
     /// The machine's own search domains, behind those of a pod.
     search: Box<[Name]>,
-    /// The objects.
-    store: Store,
-    /// What fills the store; none in tests.
-    #[expect(dead_code, reason = "held, since the watches end with it")]
-    source: Option<Arc<Source>>,
+    /// The clusters, in their order.
+    members: Arc<Members>,
+    /// What reverse zones say of addresses that several of them have.
+    pointers: Pointers,
     /// What others copy of the zones.
     journals: Journals,
 }

@@ -240,7 +240,7 @@ impl Look<'_> {
         };
         let mut ports = service.ports.filter(|port| is_port(port, name, protocol)).peekable();
         let there = ports.peek().is_some();
-        if let (rtype::SRV, Some(host)) = (self.rtype, target(host)) {
+        if let (rtype::SRV, Some(host)) = (self.rtype, self.pen().target(host)) {
             ports.for_each(|port| self.pen().srv(sheet, weight(1), port.number, host.wire()));
         }
         found(there)

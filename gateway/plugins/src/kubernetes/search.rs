@@ -8,14 +8,16 @@ use crate::shared::cluster::address::{Label, is_reverse};
 
 impl SearchPath for Kubernetes {
     /// `<namespace>.svc.<zone>`, `svc.<zone>`, `<zone>`, then the machine's own domains, then none. A client whose address pods
-    /// of several namespaces share, those on their host's network, is not known.
+    /// of several namespaces or clusters share, such as those on their host's network, is not known.
     fn search_path(&self, x: &Exchange, each: &mut dyn FnMut(&[u8])) {
         let Some(zone) = self.0.zones.longest(&x.request().name) else { return };
         if is_reverse(zone) {
             return;
         }
-        let reader = self.0.store.read();
-        let mut pods = reader.pods_by_ip(x.query.peer.ip().to_canonical());
+        let ip = x.query.peer.ip().to_canonical();
+        let Some(member) = self.0.members.with_pod(ip) else { return };
+        let reader = member.store.read();
+        let mut pods = reader.pods_by_ip(ip);
         let Some(pod) = pods.next() else { return };
         if pods.any(|other| other.namespace() != pod.namespace()) {
             return;

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use config::value::ResolvConf;
 use config::{Diagnostic, Prop, Word, Words};
 use engine::{Role, Setup};
-use k8s::{Keep, Selector, Store};
+use k8s::{Keep, Selector};
 use wire::Name;
 
 use super::nameserver::Servers;
 use super::reach::{Order, Way};
+use super::union::Pointers;
 use super::{Cluster, Kubernetes, Pods};
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::connection::{self, Connection};
-use crate::shared::cluster::source::{self, Source, Want};
+use crate::shared::cluster::member::{Member, Members};
+use crate::shared::cluster::source::{self, Want};
 use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
@@ -35,7 +37,9 @@ pub(super) struct Config {
     /// How the cluster is reached.
     pub(super) connection: Connection,
     /// Declared clusters in place of that, the first one first.
-    clusters: Vec<Word>,
+    pub(super) clusters: Vec<Word>,
+    /// What reverse zones say of addresses that several of them have.
+    pointers: Pointers,
     /// The namespaces to expose; all if empty.
     pub(super) namespaces: Vec<String>,
     /// What labels of namespaces must fulfil, and where that is said.
@@ -71,6 +75,7 @@ impl Default for Config {
         Self {
             connection: Connection::default(),
             clusters: Vec::new(),
+            pointers: Pointers::One,
             namespaces: Vec::new(),
             namespace_labels: None,
             labels: None,
@@ -102,6 +107,14 @@ const PROPS: &[Prop<Config>] = &[
                 config.clusters.push(word.clone());
             }
             Ok(())
+        },
+    },
+    Prop {
+        name: "ptr",
+        words: "one|all",
+        set: |config, words| {
+            let modes = [("one", Pointers::One), ("all", Pointers::All)];
+            words.choice(&modes).map(|mode| config.pointers = mode)
         },
     },
     Prop {
@@ -232,29 +245,24 @@ fn selector(words: &mut Words<'_>) -> Result<Selector, Diagnostic> {
 pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     set_up_with(setup, |setup, config, keep| {
         let want = config.want(keep);
-        let source = match &config.clusters[..] {
-            [] => source::stated(setup, &config.connection, want)?,
-            [name] => source::declared(setup, name, want)?,
-            [_, second, ..] => {
-                let wrong = second.wrong("is a second cluster for the same names");
-                return Err(wrong.help("name one, and write a server block for the other"));
-            }
+        let sources = match &config.clusters[..] {
+            [] => vec![source::stated(setup, &config.connection, want)?],
+            names => names
+                .iter()
+                .map(|name| source::declared(setup, name, want.clone()))
+                .collect::<Result<_, _>>()?,
         };
-        Ok((source.store().clone(), Some(source)))
+        Ok(sources.into_iter().map(Member::of).collect())
     })
 }
 
-/// Sets the plugin up with a store that `connect` gives.
+/// Sets the plugin up with the clusters that `connect` gives.
 ///
 /// # Errors
 /// What is wrong with the directive, and what `connect` says.
 pub(super) fn set_up_with(
     setup: &mut Setup<'_>,
-    connect: impl FnOnce(
-        &mut Setup<'_>,
-        &Config,
-        Keep,
-    ) -> Result<(Store, Option<Arc<Source>>), Diagnostic>,
+    connect: impl FnOnce(&mut Setup<'_>, &Config, Keep) -> Result<Vec<Member>, Diagnostic>,
 ) -> Result<(), Diagnostic> {
     let directive = setup.once()?;
     let mut config = Config::default();
@@ -273,7 +281,7 @@ pub(super) fn set_up_with(
         return Err(wrong.help("add a zone such as cluster.local, which reverse names lead to"));
     };
     let keep = config.keep(setup.has("metadata"));
-    let (store, source) = connect(setup, &config, keep)?;
+    let members = Arc::new(Members::new(connect(setup, &config, keep)?));
     let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
     // Zones that fall through by name belong to others too.
     setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
@@ -283,11 +291,12 @@ pub(super) fn set_up_with(
         zones.iter().filter(|zone| !multicluster.contains(zone)).cloned().collect();
     let reach = config.reach.map(|(_, order)| order).unwrap_or_default();
     let settings = format!(
-        "kubernetes {} {primary} {} {} {reach:?} {calls:?} {:?} {own:?}",
-        store.id(),
+        "kubernetes {} {primary} {} {} {reach:?} {calls:?} {:?} {:?} {own:?}",
+        members.text(),
         config.ttl,
         config.ignore_empty,
-        config.servers
+        config.servers,
+        config.pointers
     );
     let journals = Journals::set_up(setup, &copied, &settings)?;
     let cluster = Cluster {
@@ -304,8 +313,8 @@ pub(super) fn set_up_with(
         servers: config.servers,
         own,
         search: search_domains(Path::new(RESOLV_CONF)),
-        store,
-        source,
+        members,
+        pointers: config.pointers,
         journals,
     };
     let plugin = Kubernetes(Arc::new(cluster));
@@ -325,7 +334,7 @@ impl Cluster {
     /// What the block's other plugins see of the cluster.
     fn view(&self) -> View {
         View {
-            store: self.store.clone(),
+            members: Arc::clone(&self.members),
             calls: self.calls,
             ignore_empty: self.ignore_empty,
             own: self.own.clone(),

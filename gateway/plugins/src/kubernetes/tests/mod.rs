@@ -11,6 +11,7 @@ mod service;
 mod sets;
 mod settings;
 mod start;
+mod union;
 mod unsynced;
 mod zones;
 
@@ -22,6 +23,7 @@ use engine::{Descriptor, Setup};
 use k8s::{Keep, Quiet, Store, Writer};
 
 use super::setup::set_up_with;
+use crate::shared::cluster::member::Member;
 
 /// What the next plugin's store is made of.
 #[derive(Clone, Debug)]
@@ -35,6 +37,9 @@ enum Made {
 thread_local! {
     /// What the plugin's store is made of in this thread's tests.
     static MADE: RefCell<Made> = const { RefCell::new(Made::Unsynced) };
+    /// What the stores of declared clusters are made of, and their writers.
+    static CLUSTERS: RefCell<Vec<(&'static str, Made)>> = const { RefCell::new(Vec::new()) };
+    static WRITERS: RefCell<Vec<Writer>> = const { RefCell::new(Vec::new()) };
     /// The store's writer, and what the plugin wants the store to keep.
     static WRITER: RefCell<Option<(Writer, Keep)>> = const { RefCell::new(None) };
 }
@@ -55,17 +60,43 @@ pub(crate) static CHAIN: &[&Descriptor] = &[
 
 /// Sets the plugin up with what the test has prepared.
 fn set_up(setup: &mut Setup<'_>) -> Result<(), ::config::Diagnostic> {
-    set_up_with(setup, |_, _, keep| Ok((store(keep), None)))
+    set_up_with(setup, |_, config, keep| {
+        let domain = wire::Name::parse("cluster.local");
+        let named = |word: &::config::Word| {
+            let made = CLUSTERS.with_borrow(|all| {
+                all.iter().find(|(name, _)| *name == word.text).unwrap().1.clone()
+            });
+            let (writer, store) = make(&made, &keep);
+            WRITERS.with_borrow_mut(|writers| writers.push(writer));
+            Member::bare(&word.text, domain.clone(), store)
+        };
+        Ok(match &config.clusters[..] {
+            [] => vec![Member::bare("", None, store(keep))],
+            names => names.iter().map(named).collect(),
+        })
+    })
 }
 
 /// Makes the store.
 fn store(keep: Keep) -> Store {
-    let (writer, store) = match MADE.with_borrow(Clone::clone) {
-        Made::Yaml(text) => k8s::store_from_yaml(text, keep.clone()).unwrap(),
-        Made::Unsynced => Writer::new(keep.clone(), Arc::new(Quiet)),
-    };
+    let (writer, store) = make(&MADE.with_borrow(Clone::clone), &keep);
     WRITER.set(Some((writer, keep)));
     store
+}
+
+/// Makes a store of this.
+fn make(made: &Made, keep: &Keep) -> (Writer, Store) {
+    match made {
+        Made::Yaml(text) => k8s::store_from_yaml(text, keep.clone()).unwrap(),
+        Made::Unsynced => Writer::new(keep.clone(), Arc::new(Quiet)),
+    }
+}
+
+/// A gateway over declared clusters of these manifests; those without any are not known yet.
+pub(crate) fn union(clusters: &[(&'static str, Option<&'static str>)], corefile: &str) -> Bench {
+    let made = |text: &Option<&'static str>| text.map_or(Made::Unsynced, Made::Yaml);
+    CLUSTERS.set(clusters.iter().map(|(name, text)| (*name, made(text))).collect());
+    Bench::new(CHAIN, corefile)
 }
 
 /// A gateway over these manifests.

@@ -3,6 +3,7 @@
 pub(crate) mod address;
 mod calls;
 pub(crate) mod connection;
+pub(crate) mod member;
 pub(crate) mod metrics;
 pub(crate) mod name;
 mod pen;
@@ -10,11 +11,13 @@ pub(crate) mod source;
 pub(crate) mod stale;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use k8s::{Reader, ServiceKind, ServiceRef, Store};
+use k8s::{Reader, ServiceKind, ServiceRef};
 
 pub(crate) use calls::Calls;
-pub(crate) use pen::{Found, Pen, found, has_protocol, is_port, target, weight};
+use member::Members;
+pub(crate) use pen::{Found, Home, Pen, found, has_protocol, is_port, target, weight};
 
 /// RFC 8914 §4.15: the server is not ready yet.
 pub(crate) const NOT_READY: u16 = 14;
@@ -34,8 +37,8 @@ pub(crate) fn service_keys(reader: &Reader<'_>) -> Vec<Box<[u8]>> {
 /// A cluster as the `kubernetes` of a server block sees it, for the block's other plugins that answer from it.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// The objects.
-    pub(crate) store: Store,
+    /// The clusters, in their order.
+    pub(crate) members: Arc<Members>,
     /// What endpoints are called.
     pub(crate) calls: Calls,
     /// Whether services without ready endpoints are not there.

@@ -31,6 +31,28 @@ pub(crate) struct Pen<'l> {
     pub(crate) rtype: u16,
     /// What endpoints are called.
     pub(crate) calls: Calls,
+    /// What names that objects state become, where that is to be.
+    pub(crate) home: Option<Home<'l>>,
+}
+
+/// A cluster's own domain, and the zone that is an alias of it here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home<'l> {
+    /// What the cluster calls itself.
+    pub(crate) domain: &'l Name,
+    /// The zone that its names are in here.
+    pub(crate) zone: &'l Name,
+}
+
+impl Home<'_> {
+    /// A name that an object states, as it is here; none if that would be too long.
+    fn translate(&self, name: Name) -> Option<Name> {
+        let is_here = self.zone.is_below(self.domain) && name.is_below(self.zone);
+        match name.below(self.domain) {
+            Some(head) if !is_here => Name::join(head, self.zone.wire()),
+            _ => Some(name),
+        }
+    }
 }
 
 impl Pen<'_> {
@@ -48,10 +70,19 @@ impl Pen<'_> {
 
     /// Writes that the name is another one for `text`.
     pub(crate) fn alias(&self, text: &[u8], sheet: &mut Sheet<'_>) -> Found {
-        target(text).map_or(Found::Nothing, |target| self.alias_of(target, sheet))
+        self.target(text).map_or(Found::Nothing, |target| self.alias_of(target, sheet))
     }
 
-    /// The same for a name that has been read.
+    /// Reads the name that an object states, as it is here; an address is none.
+    pub(crate) fn target(&self, text: &[u8]) -> Option<Name> {
+        let target = target(text)?;
+        match &self.home {
+            Some(home) => home.translate(target),
+            None => Some(target),
+        }
+    }
+
+    /// Writes that the name is another one for one that has been read.
     pub(crate) fn alias_of(&self, target: Name, sheet: &mut Sheet<'_>) -> Found {
         sheet.add(Section::Answer, self.name.wire(), rtype::CNAME, target.wire());
         match self.rtype {
@@ -101,7 +132,7 @@ impl Pen<'_> {
         wanted: impl Fn(&PortRef<'_>) -> bool,
     ) {
         let target = match endpoint.address() {
-            Address::Name(name) => target(name),
+            Address::Name(name) => self.target(name),
             Address::Ip(_) => self.calls.name(endpoint, own),
         };
         let Some(target) = target else { return };

@@ -120,13 +120,11 @@ impl Source {
     }
 
     /// The name that the cluster is declared by; empty for one that a plugin's own block states.
-    #[allow(dead_code, reason = "for those that show the cluster")]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// What the cluster calls itself; none if nobody says.
-    #[allow(dead_code, reason = "for those that show the cluster")]
     pub(crate) fn domain(&self) -> Option<&Name> {
         self.domain.as_ref()
     }

@@ -1,0 +1,124 @@
+//! The clusters that a block answers from, in their order.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s::Store;
+use wire::{Answer, Name};
+
+use super::source::Source;
+use super::{NOT_KNOWN, stale};
+
+/// A cluster of a block.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The name that it is declared by; empty for one that the block itself states.
+    pub(crate) name: Box<str>,
+    /// What it calls itself; none if nobody says.
+    pub(crate) domain: Option<Name>,
+    /// Its objects.
+    pub(crate) store: Store,
+    /// What is said of it as long as they are not known.
+    pub(crate) not_known: Box<str>,
+    /// What fills the store; none in tests.
+    #[expect(dead_code, reason = "held, since the watches end with it")]
+    source: Option<Arc<Source>>,
+}
+
+impl Member {
+    /// A cluster by its watches.
+    pub(crate) fn of(source: Arc<Source>) -> Self {
+        let domain = source.domain().cloned();
+        let (name, store) = (source.name(), source.store().clone());
+        Self { source: Some(Arc::clone(&source)), ..Self::bare(name, domain, store) }
+    }
+
+    /// A cluster by its objects, which somebody else keeps true.
+    pub(crate) fn bare(name: &str, domain: Option<Name>, store: Store) -> Self {
+        let not_known = match name {
+            "" => NOT_KNOWN.into(),
+            name => format!("cluster {name}: its objects are not known yet").into(),
+        };
+        Self { name: name.into(), domain, store, not_known, source: None }
+    }
+}
+
+/// All clusters of a block, the first one first. A service is answered for by the first that has it.
+#[derive(Debug)]
+pub(crate) struct Members(Box<[Member]>);
+
+impl Members {
+    /// These clusters, of which there is at least one.
+    pub(crate) fn new(all: Vec<Member>) -> Self {
+        Self(all.into())
+    }
+
+    /// The clusters.
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Member> {
+        self.0.iter()
+    }
+
+    /// Whether they are several.
+    pub(crate) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The last cluster, and those before it.
+    pub(crate) fn split_last(&self) -> Option<(&Member, &[Member])> {
+        self.0.split_last()
+    }
+
+    /// Whether a cluster before the one at `index` has a service, shown or not.
+    pub(crate) fn had_before(&self, index: usize, key: &[u8]) -> bool {
+        self.0.iter().take(index).any(|member| member.store.read().service(key).is_some())
+    }
+
+    /// What others can be told from these clusters by.
+    pub(crate) fn text(&self) -> String {
+        let text =
+            |member: &Member| format!("{} {:?} {};", member.name, member.domain, member.store.id());
+        self.0.iter().map(text).collect()
+    }
+
+    /// The only cluster that has a pod of this address.
+    pub(crate) fn with_pod(&self, ip: IpAddr) -> Option<&Member> {
+        if !self.are_several() {
+            return self.0.first();
+        }
+        let mut having = self.0.iter().filter(|one| one.store.read().pod_by_ip(ip).is_some());
+        having.next().filter(|_| having.next().is_none())
+    }
+
+    /// Whether one of them at least is known, so that there is something to answer from.
+    pub(crate) fn any_known(&self) -> bool {
+        self.0.iter().any(|member| member.store.synced())
+    }
+
+    /// Whether all are known.
+    pub(crate) fn all_known(&self) -> bool {
+        self.0.iter().all(|member| member.store.synced())
+    }
+
+    /// The time of the last change of any, as a zone's serial tells it.
+    pub(crate) fn serial(&self) -> u32 {
+        self.0.iter().map(|member| member.store.serial()).max().unwrap_or_default()
+    }
+
+    /// The time of the last change of external addresses of any.
+    pub(crate) fn external_serial(&self) -> u32 {
+        self.0.iter().map(|member| member.store.external_serial()).max().unwrap_or_default()
+    }
+
+    /// Says on an answer from a cluster that its objects may be out of date, if so. A denial is from none: it says of all that
+    /// they lack the name.
+    pub(crate) fn note(&self, from: Option<&Member>, answer: &mut Answer) {
+        let mut standings = self.0.iter().map(|member| (member, member.store.standing()));
+        let stale = match from {
+            Some(member) => Some((member, member.store.standing())),
+            None => standings.find(|(_, standing)| standing.stale_since().is_some()),
+        };
+        if let Some((member, standing)) = stale {
+            stale::note(answer, &member.name, standing);
+        }
+    }
+}
