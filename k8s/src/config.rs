@@ -7,7 +7,7 @@ use std::{
 
 use kube::config::{Kubeconfig, KubeconfigError};
 
-use crate::{client::causes, limit::Limits, selector::Selector, store::Keep};
+use crate::{client::causes, limit::Limits, selector::Selector, snapshot::Snapshot, store::Keep};
 
 /// The largest kubeconfig that is read, in octets.
 const LARGEST: u64 = 16 << 20;
@@ -63,6 +63,22 @@ pub enum Source {
 }
 
 impl Source {
+    /// Gives the cluster in a word, for metrics and names of files. It has no secrets.
+    pub fn word(&self) -> String {
+        match self {
+            Self::InCluster => "in-cluster".to_owned(),
+            Self::Endpoint { url, .. } => {
+                let host = url.split_once("://").map_or(&**url, |(_, rest)| rest);
+                // An address may carry a password.
+                let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+                host.split('/').next().unwrap_or_default().to_owned()
+            }
+            Self::Kubeconfig { file, context: None } => file.display().to_string(),
+            Self::Kubeconfig { context: Some(context), .. } => context.clone(),
+            Self::Manifests(folder) => folder.display().to_string(),
+        }
+    }
+
     /// What the file of a kubeconfig lacks as it stands, without asking anybody: words behind its name. It may be mended later,
     /// so a watch set starts all the same.
     pub fn odd(&self) -> Option<String> {
@@ -112,6 +128,8 @@ pub struct Config {
     pub namespace_labels: Option<Selector>,
     /// What labels of Services, EndpointSlices, ServiceImports and Pods must fulfil.
     pub labels: Option<Selector>,
+    /// Where the last known state is kept over restarts; nowhere if none.
+    pub snapshot: Option<Snapshot>,
     /// Limits on requests.
     pub limits: Limits,
     /// The `User-Agent` of requests.
@@ -126,6 +144,7 @@ impl Config {
             keep: Keep { endpoints: true, ..Keep::default() },
             namespace_labels: None,
             labels: None,
+            snapshot: None,
             limits: Limits::default(),
             agent: agent(env!("CARGO_PKG_VERSION"), "unknown"),
         }
@@ -134,13 +153,66 @@ impl Config {
     /// Gives a text that two configurations have in common exactly if they can share a watch set. It has no secrets.
     pub fn key(&self) -> String {
         let Self { keep, namespace_labels, labels, .. } = self;
-        format!("{} {keep:?} {namespace_labels:?} {labels:?}", self.connection_key())
+        let snapshot = self.snapshot.as_ref().map(|snapshot| &snapshot.dir);
+        format!(
+            "{} {keep:?} {namespace_labels:?} {labels:?} {snapshot:?}",
+            self.connection_key()
+        )
+    }
+
+    /// Gives a text that says what a store's content is of, the same over versions of the program. It has no secrets.
+    pub(crate) fn identity(&self) -> String {
+        let source = match &self.source {
+            Source::InCluster => "the cluster around".to_owned(),
+            Source::Endpoint { url, .. } => format!("endpoint {}", bare(url)),
+            Source::Kubeconfig { file, context } => {
+                format!("kubeconfig {} {}", file.display(), context.as_deref().unwrap_or_default())
+            }
+            Source::Manifests(folder) => format!("manifests {}", folder.display()),
+        };
+        let Keep {
+            namespaces,
+            endpoints,
+            pods,
+            multicluster,
+            exports,
+            pod_names,
+            pod_labels,
+            zones,
+        } = &self.keep;
+        let mut text = format!("{source}; namespaces {}", namespaces.join(","));
+        let kept = [
+            ("endpoints", endpoints),
+            ("pods", pods),
+            ("multicluster", multicluster),
+            ("exports", exports),
+            ("pod names", pod_names),
+            ("pod labels", pod_labels),
+            ("zones", zones),
+        ];
+        kept.iter().filter(|(_, kept)| **kept).for_each(|(word, _)| text += &format!("; {word}"));
+        for (word, labels) in
+            [("namespace labels", &self.namespace_labels), ("labels", &self.labels)]
+        {
+            if let Some(labels) = labels {
+                text += &format!("; {word} {labels}");
+            }
+        }
+        text
     }
 
     /// Gives a text that two configurations have in common exactly if they can share a connection and its limits.
     pub(crate) fn connection_key(&self) -> String {
         format!("{:?} {:?} {}", self.source, self.limits, self.agent)
     }
+}
+
+/// Gives an address without a name and password in it.
+fn bare(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
 }
 
 /// Makes the `User-Agent` of requests: the program's version, the commit it was built from, and the platform.

@@ -33,6 +33,7 @@ mod resolve;
 mod selector;
 mod set;
 mod slab;
+mod snapshot;
 mod standing;
 mod store;
 mod stream;
@@ -54,6 +55,7 @@ pub use reader::{
 };
 pub use selector::{Selector, SelectorError};
 pub use set::WatchSet;
+pub use snapshot::Snapshot;
 pub use standing::Standing;
 pub use store::{Freshness, Keep, Store, Writer};
 pub use yaml::Problem;

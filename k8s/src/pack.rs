@@ -9,15 +9,15 @@ use crate::object::{Endpoint, Place, Pod, Port, Protocol, Service};
 /// The endpoint is ready.
 pub(crate) const READY: u8 = 1;
 /// The endpoint's address is an IPv6 one.
-const V6: u8 = 2;
+pub(crate) const V6: u8 = 2;
 /// The endpoint is at a name.
-const NAME: u8 = 4;
+pub(crate) const NAME: u8 = 4;
 /// A hostname follows the address.
-const HOSTNAME: u8 = 8;
+pub(crate) const HOSTNAME: u8 = 8;
 /// A Pod's name follows.
-const POD: u8 = 16;
+pub(crate) const POD: u8 = 16;
 /// The number of a zone in the slice's table follows.
-const ZONE: u8 = 32;
+pub(crate) const ZONE: u8 = 32;
 
 /// Appends a number in seven-bit groups, the lowest first.
 fn put_number(out: &mut Vec<u8>, mut number: usize) {

@@ -72,6 +72,13 @@ pub trait Probe: fmt::Debug + Send + Sync {
     /// The rights to follow a kind are there, or missing; in a namespace, or in the whole cluster if that is empty.
     fn granted(&self, _kind: Kind, _namespace: &str, _granted: bool) {}
 
+    /// The snapshot on disk is of a cluster that was heard of at this Unix time in seconds, and has so many bytes (0 if it was
+    /// only read); told once a second.
+    fn snapshot(&self, _taken: u64, _bytes: u64) {}
+
+    /// A snapshot could not be written, or not be used.
+    fn snapshot_failed(&self) {}
+
     /// So many objects of a kind are there.
     fn objects(&self, _kind: Kind, _count: usize) {}
 }

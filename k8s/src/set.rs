@@ -1,6 +1,7 @@
 //! A watch set: a store and the tasks that keep it true.
 
 use std::{
+    future::Future,
     sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
@@ -8,7 +9,7 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::watch,
-    task::AbortHandle,
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 
@@ -19,6 +20,7 @@ use crate::{
     object::Kind,
     probe::{Probe, State},
     resolve::{Filter, IMPORT_NAME},
+    snapshot::{Keeper, Place},
     store::{Store, Writer},
     watch::{Common, Follower, Timing},
 };
@@ -41,6 +43,10 @@ pub struct WatchSet {
     tasks: Vec<AbortHandle>,
     /// Moves when the store does.
     progress: watch::Receiver<()>,
+    /// Keeps the store's snapshot, where there is one.
+    keeper: Option<Arc<Keeper>>,
+    /// Whether the snapshot has been read, or there is none.
+    loading: watch::Receiver<bool>,
 }
 
 impl WatchSet {
@@ -61,7 +67,11 @@ impl WatchSet {
         let _entered = runtime.enter();
         let (writer, store) = Writer::new(config.keep.clone(), Arc::clone(&probe));
         let (sender, progress) = watch::channel(());
-        let telling = runtime.spawn(tell(store.clone(), Arc::clone(&probe))).abort_handle();
+        let keeper = Place::of(config)
+            .map(|place| Arc::new(Keeper::new(place, store.clone(), Arc::clone(&probe))));
+        let (loaded, loading) = watch::channel(keeper.is_none());
+        let telling = tell(store.clone(), keeper.clone(), Arc::clone(&probe));
+        let telling = runtime.spawn(telling).abort_handle();
         let mut tasks = if let Source::Manifests(path) = &config.source {
             let filter = Filter {
                 namespaces: config.namespace_labels.clone(),
@@ -71,35 +81,23 @@ impl WatchSet {
             let folder = Folder::new(path.clone(), filter);
             vec![runtime.spawn(read(folder, writer, probe, sender)).abort_handle()]
         } else {
-            let apart = config.keep.apart();
-            let common = Arc::new(Common {
+            let cluster = Cluster {
                 connection: Connection::open(config, &probe),
-                writer: Mutex::new(writer),
-                store: store.clone(),
+                kinds: Kind::ALL
+                    .into_iter()
+                    .filter(|kind| config.keep.holds(*kind))
+                    .map(|kind| (kind, selectors(config, kind)))
+                    .collect(),
                 probe,
                 progress: sender,
-                initial: AtomicBool::new(true),
-                parts: Mutex::new(vec![Default::default(); apart.len()]),
-                look: tokio::sync::Notify::new(),
                 timing,
-            });
-            let follow = |kind, namespace| {
-                let selectors = selectors(config, kind);
-                let follower = Follower::new(Arc::clone(&common), kind, namespace, selectors);
-                runtime.spawn(follower.run()).abort_handle()
             };
-            let held = Kind::ALL.into_iter().filter(|kind| config.keep.holds(*kind));
-            held.flat_map(|kind| match kind {
-                Kind::Namespaces => vec![follow(kind, None)],
-                _ if apart.is_empty() => vec![follow(kind, None)],
-                _ => {
-                    (0..).zip(apart).map(|one| follow(kind, Some((one.0, one.1.clone())))).collect()
-                }
-            })
-            .collect()
+            let keeping = keeper.clone().map(|keeper| runtime.spawn(keeper.run()).abort_handle());
+            let following = runtime.spawn(cluster.follow(writer, keeper.clone(), loaded));
+            keeping.into_iter().chain([following.abort_handle()]).collect()
         };
         tasks.push(telling);
-        Arc::new(Self { store, key: config.key(), tasks, progress })
+        Arc::new(Self { store, key: config.key(), tasks, progress, keeper, loading })
     }
 
     /// Gives the store to read.
@@ -112,9 +110,11 @@ impl WatchSet {
         &self.key
     }
 
-    /// Waits until the store is synced; says whether it came to that in time.
+    /// Waits until the store is synced, for `limit` at most after a snapshot was read; says whether it came to that in time.
     pub async fn wait_synced(&self, limit: Duration) -> bool {
-        let mut progress = self.progress.clone();
+        let (mut progress, mut loading) = (self.progress.clone(), self.loading.clone());
+        // An error means that whoever reads it is gone.
+        drop(loading.wait_for(|loaded| *loaded).await);
         let synced = async {
             while !self.store.synced() {
                 if progress.changed().await.is_err() {
@@ -126,16 +126,93 @@ impl WatchSet {
     }
 }
 
+impl WatchSet {
+    /// Gives what puts the last state on disk when the process stops; nothing is done where no snapshot is kept.
+    pub fn finish(&self) -> impl Future<Output = ()> + Send + use<> {
+        let keeper = self.keeper.clone();
+        async move {
+            if let Some(keeper) = keeper {
+                keeper.finish().await;
+            }
+        }
+    }
+}
+
+/// A cluster to be followed.
+#[derive(Debug)]
+struct Cluster {
+    /// The connection.
+    connection: Arc<Connection>,
+    /// The kinds, with their selectors as a query's text.
+    kinds: Vec<(Kind, String)>,
+    /// Is told of states.
+    probe: Arc<dyn Probe>,
+    /// Wakes those who wait for the store.
+    progress: watch::Sender<()>,
+    /// How long things may take.
+    timing: Timing,
+}
+
+impl Cluster {
+    /// Reads the snapshot, if there is one, and follows the cluster for ever, where that is stated its namespaces one by one.
+    async fn follow(
+        self,
+        mut writer: Writer,
+        keeper: Option<Arc<Keeper>>,
+        loaded: watch::Sender<bool>,
+    ) {
+        if let Some(keeper) = keeper {
+            let read = tokio::task::spawn_blocking(move || {
+                keeper.load(&mut writer);
+                writer
+            });
+            let Ok(same) = read.await else { return };
+            writer = same;
+        }
+        loaded.send_replace(true);
+        let Self { connection, kinds, probe, progress, timing } = self;
+        let apart = writer.store().keep().apart().to_vec();
+        let common = Arc::new(Common {
+            connection,
+            store: writer.store().clone(),
+            writer: Mutex::new(writer),
+            probe,
+            progress,
+            initial: AtomicBool::new(true),
+            parts: Mutex::new(vec![Default::default(); apart.len()]),
+            look: tokio::sync::Notify::new(),
+            timing,
+        });
+        // The followers end with the set.
+        let mut followers = JoinSet::new();
+        for (kind, selectors) in kinds {
+            let places: Vec<_> = match kind {
+                Kind::Namespaces => vec![None],
+                _ if apart.is_empty() => vec![None],
+                _ => (0..).zip(&apart).map(|(row, name)| Some((row, name.clone()))).collect(),
+            };
+            for place in places {
+                let common = Arc::clone(&common);
+                followers.spawn(Follower::new(common, kind, place, selectors.clone()).run());
+            }
+        }
+        while followers.join_next().await.is_some() {}
+    }
+}
+
 impl Drop for WatchSet {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 
-/// Tells how a store stands.
-async fn tell(store: Store, probe: Arc<dyn Probe>) {
+/// Tells how a store and its snapshot stand.
+async fn tell(store: Store, keeper: Option<Arc<Keeper>>, probe: Arc<dyn Probe>) {
     loop {
         probe.standing(store.standing(), store.heard());
+        if let Some((taken, bytes)) = keeper.as_ref().and_then(|keeper| keeper.figures()) {
+            probe.snapshot(taken, bytes);
+        }
         sleep(TELL).await;
     }
 }

@@ -92,8 +92,10 @@ impl Store {
         let essential = matches!(kind, Kind::Namespaces | Kind::Services | Kind::Slices);
         match self.state(kind) {
             State::Absent => true,
-            State::Forbidden => !essential,
-            State::Waiting | State::Listing | State::Watching | State::Failing => false,
+            State::Watching => false,
+            State::Waiting | State::Listing | State::Failing | State::Forbidden => {
+                !essential && self.shared.kinds[kind.index()].waived.load(Relaxed)
+            }
         }
     }
 
@@ -101,6 +103,11 @@ impl Store {
     pub(crate) fn set_state(&self, kind: Kind, state: State) {
         let status = &self.shared.kinds[kind.index()];
         status.state.store(state as u8, Relaxed);
+        match state {
+            State::Forbidden | State::Absent => status.waived.store(true, Relaxed),
+            State::Watching => status.waived.store(false, Relaxed),
+            State::Waiting | State::Listing | State::Failing => {}
+        }
         match state {
             State::Watching | State::Absent => status.broken.store(0, Relaxed),
             State::Failing | State::Forbidden => {

@@ -21,6 +21,7 @@ use crate::{
     pack,
     probe::{Probe, State},
     reader::Reader,
+    snapshot::Head,
 };
 
 /// Objects that a sweep looks at under one lock.
@@ -85,6 +86,8 @@ pub(crate) struct Status {
     listed: AtomicBool,
     /// Whether the objects are those of a snapshot.
     pub(crate) kept: AtomicBool,
+    /// Whether the cluster kept the kind from us, or did not have it, when it was last asked.
+    pub(crate) waived: AtomicBool,
     /// Objects.
     objects: AtomicUsize,
     /// When the source was last heard of.
@@ -136,11 +139,11 @@ impl Store {
         Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind)).all(|kind| {
             self.listed(kind)
                 || (!matches!(kind, Kind::Namespaces | Kind::Services | Kind::Slices)
-                    && matches!(self.state(kind), State::Forbidden | State::Absent))
+                    && self.shared.kinds[kind.index()].waived.load(Relaxed))
         })
     }
 
-    /// Says whether a list of the kind has been complete, now or earlier.
+    /// Says whether a list of the kind has been complete, now or earlier, or was when a snapshot was taken.
     pub fn listed(&self, kind: Kind) -> bool {
         self.shared.kinds[kind.index()].listed.load(Relaxed)
     }
@@ -210,6 +213,20 @@ impl Store {
     /// Says what the store holds.
     pub fn keep(&self) -> &Keep {
         &self.shared.keep
+    }
+
+    /// Gives what a snapshot says of itself that is taken now, of a cluster that was last heard of at this Unix time.
+    pub(crate) fn head(&self, taken: u64, identity: &str) -> Head {
+        let held = || Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind));
+        let waived = |kind: &Kind| self.shared.kinds[kind.index()].waived.load(Relaxed);
+        Head {
+            taken,
+            serial: self.serial(),
+            external: self.external_serial(),
+            identity: identity.to_owned(),
+            listed: held().filter(|kind| self.listed(*kind)).collect(),
+            waived: held().filter(waived).collect(),
+        }
     }
 
     /// Notes that the source of a kind was heard of.
@@ -567,8 +584,8 @@ impl Writer {
         });
     }
 
-    /// Ends a list of all, or of a row: removes what it did not name, in bounded steps between which readers have their turn.
-    fn sweep(&mut self, kind: Kind, only: Option<usize>) {
+    /// Removes what the last list of all, or of a row, did not name, in bounded steps between which readers have their turn.
+    fn remove_unnamed(&self, kind: Kind, only: Option<usize>) {
         let rows = self.rows(kind);
         let lists: Vec<u8> = self.lists.iter().map(|row| row[kind.index()].number).collect();
         let last = lists.len() - 1;
@@ -587,6 +604,11 @@ impl Writer {
             self.note(kind, change);
             from = to;
         }
+    }
+
+    /// Ends a list of all, or of a row.
+    fn sweep(&mut self, kind: Kind, only: Option<usize>) {
+        self.remove_unnamed(kind, only);
         for (at, row) in self.lists.iter_mut().enumerate() {
             if only.is_none_or(|only| only == at) {
                 row[kind.index()].complete = true;
@@ -603,6 +625,38 @@ impl Writer {
         if only.is_none() {
             self.store.shared.kinds[kind.index()].kept.store(false, Relaxed);
         }
+    }
+
+    /// Begins to take in a snapshot.
+    pub(crate) fn begin_kept(&mut self) {
+        Kind::ALL.into_iter().for_each(|kind| self.apply(&Event::Restart(kind)));
+    }
+
+    /// Has what was taken in be served until the first lists are complete.
+    pub(crate) fn end_kept(&mut self, head: &Head) {
+        let shared = &self.store.shared;
+        shared.serial.store(head.serial, Relaxed);
+        shared.external.store(head.external, Relaxed);
+        shared.taken.store(head.taken, Relaxed);
+        for kind in &head.waived {
+            shared.kinds[kind.index()].waived.store(true, Relaxed);
+        }
+        for kind in &head.listed {
+            let status = &shared.kinds[kind.index()];
+            status.heard.store(head.taken, Relaxed);
+            status.kept.store(true, Relaxed);
+            status.listed.store(true, Relaxed);
+        }
+        let mut content = self.lock();
+        for name in self.store.keep().apart() {
+            head.listed.iter().for_each(|kind| content.set_listed(name.as_bytes(), *kind));
+        }
+    }
+
+    /// Forgets what was taken in.
+    pub(crate) fn discard_kept(&mut self) {
+        self.begin_kept();
+        Kind::ALL.into_iter().for_each(|kind| self.remove_unnamed(kind, None));
     }
 
     /// Tells that a kind is listed once every namespace has been that has the rights for it.

@@ -8,6 +8,7 @@ mod exec;
 mod freshness;
 mod histories;
 mod proto;
+mod snapshot;
 mod standing;
 mod store;
 mod testbed;

@@ -3,15 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{Diagnostic, Directive, Prop, Word};
+use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::{ClusterBlock, Setup};
-use k8s::{Limits, Tls};
+use k8s::{Limits, Snapshot, Tls};
 use wire::Name;
 
 use crate::shared::file;
 
 /// How long the start waits for the cluster where nothing else is stated.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How old a snapshot may be where nothing else is stated.
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
+/// The least that may be stated: shorter than an outage takes to be noticed is no use.
+const MIN_AGE: Duration = Duration::from_secs(60);
 /// What a declared cluster calls itself where nothing else is stated.
 const DOMAIN: &str = "cluster.local";
 /// The service account that pods have.
@@ -38,21 +42,12 @@ pub(crate) struct Connection {
     pub(super) limits: Limits,
     /// How long the start waits for the cluster.
     pub(super) startup_timeout: Duration,
-    /// Where its last known state is kept.
-    pub(crate) snapshot: Option<Snapshot>,
+    /// Where its last known state is kept over restarts.
+    pub(super) snapshot: Option<Snapshot>,
     /// What the cluster calls itself.
     pub(super) domain: Option<Name>,
     /// What is odd about all that.
     warnings: Vec<Diagnostic>,
-}
-
-/// Where a cluster's last known state is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    /// The folder.
-    pub(crate) folder: PathBuf,
-    /// How old what is kept may be to be answered from; none if nothing is stated.
-    pub(crate) max_age: Option<Duration>,
 }
 
 impl Default for Connection {
@@ -150,12 +145,7 @@ pub(crate) const PROPS: &[Prop<Connection>] = &[
     Prop {
         name: "snapshot",
         words: "DIR [MAX_AGE]",
-        set: |connection, words| {
-            let folder = PathBuf::from(&words.one()?.text);
-            let max_age = words.peek().is_some().then(|| words.duration()).transpose()?;
-            connection.snapshot = Some(Snapshot { folder, max_age });
-            Ok(())
-        },
+        set: |connection, words| snapshot(words).map(|read| connection.snapshot = Some(read)),
     },
     Prop {
         name: "domain",
@@ -173,6 +163,21 @@ pub(crate) const PROPS: &[Prop<Connection>] = &[
 /// Reads a number of requests.
 fn count(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "not a whole number, 0 or more")
+}
+
+/// Reads where snapshots are kept, and how old one may be.
+fn snapshot(words: &mut Words<'_>) -> Result<Snapshot, Diagnostic> {
+    let dir = words.one()?;
+    let max_age = if words.is_empty() { MAX_AGE } else { words.duration()? };
+    if max_age < MIN_AGE {
+        let wrong = words.name().wrong("has a maximum age of less than a minute");
+        return Err(wrong.help("write: snapshot DIR 24h"));
+    }
+    let path = Path::new(&dir.text);
+    if path.exists() && !path.is_dir() {
+        return Err(dir.wrong("is no folder").help("name a folder that this process may write to"));
+    }
+    Ok(Snapshot { dir: path.to_path_buf(), max_age })
 }
 
 /// What is wrong with a declared cluster, for those that nobody uses.

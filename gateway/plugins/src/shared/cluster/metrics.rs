@@ -1,5 +1,7 @@
 //! Figures of the watches.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use engine::metrics::{counter, describe, gauge, histogram};
 use k8s::{Kind, Probe, Source, Standing, State};
 
@@ -21,6 +23,13 @@ const GRANTED: &str = "causeway_kubernetes_granted";
 const STALE: &str = "causeway_kubernetes_stale";
 /// When the cluster was last heard of, in Unix seconds.
 const HEARD: &str = "causeway_kubernetes_heard_timestamp_seconds";
+
+/// How old the snapshot on disk is, in seconds.
+const SNAPSHOT_AGE: &str = "causeway_kubernetes_snapshot_age_seconds";
+/// How large it is, in bytes.
+const SNAPSHOT_SIZE: &str = "causeway_kubernetes_snapshot_size_bytes";
+/// Snapshots that could not be written or used.
+const SNAPSHOT_FAILURES: &str = "causeway_kubernetes_snapshot_failures_total";
 
 /// From 1 ms, doubling, 20 of them: some 9 minutes.
 const PROGRAMMING_BUCKETS: [f64; 20] = [
@@ -63,22 +72,13 @@ impl Figures {
             ),
             (STALE, "Whether answers may be out of date: 1 if they may, 0 if not."),
             (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
+            (SNAPSHOT_AGE, "How long ago the cluster was heard of, as the snapshot on disk has it, in seconds."),
+            (SNAPSHOT_SIZE, "Size of the snapshot on disk, in bytes; 0 if it was only read."),
+            (SNAPSHOT_FAILURES, "Snapshots that could not be written, or not be used."),
         ] {
             describe(name, help);
         }
-        let cluster = match source {
-            _ if !name.is_empty() => name.to_owned(),
-            Source::InCluster => "in-cluster".to_owned(),
-            Source::Endpoint { url, .. } => {
-                let host = url.split_once("://").map_or(&**url, |(_, rest)| rest);
-                // An address may carry a password, which no metric shows.
-                let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-                host.split('/').next().unwrap_or_default().to_owned()
-            }
-            Source::Kubeconfig { file, context: None } => file.display().to_string(),
-            Source::Kubeconfig { context: Some(context), .. } => context.clone(),
-            Source::Manifests(folder) => folder.display().to_string(),
-        };
+        let cluster = if name.is_empty() { source.word() } else { name.to_owned() };
         Self { cluster }
     }
 }
@@ -120,6 +120,17 @@ impl Probe for Figures {
     fn granted(&self, kind: Kind, namespace: &str, granted: bool) {
         let labels = [("cluster", &*self.cluster), ("kind", kind.word()), ("namespace", namespace)];
         gauge(GRANTED, &labels).set(if granted { 1.0 } else { 0.0 });
+    }
+
+    fn snapshot(&self, taken: u64, bytes: u64) {
+        let labels = [("cluster", &*self.cluster)];
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        gauge(SNAPSHOT_AGE, &labels).set(now.saturating_sub(taken) as f64);
+        gauge(SNAPSHOT_SIZE, &labels).set(bytes as f64);
+    }
+
+    fn snapshot_failed(&self) {
+        counter(SNAPSHOT_FAILURES, &[("cluster", &*self.cluster)]).increment(1);
     }
 
     fn objects(&self, kind: Kind, count: usize) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::config::{Diagnostic, Word};
-use engine::Setup;
+use engine::{Setup, Stage};
 use k8s::{Keep, Selector, Store, WatchSet};
 use wire::Name;
 
@@ -97,6 +97,7 @@ impl Source {
             keep: want.keep,
             namespace_labels: want.namespace_labels,
             labels: want.labels,
+            snapshot: connection.snapshot.clone(),
             limits: connection.limits,
             agent: k8s::agent(&setup.process().version, &setup.process().commit),
             ..k8s::Config::new(source)
@@ -110,6 +111,9 @@ impl Source {
             Ok(Arc::new(Watched::new(watches)))
         })?;
         setup.before_serving(watched.wait(connection.startup_timeout));
+        if watch.snapshot.is_some() {
+            keep_last(setup, &watched.watches);
+        }
         Ok(Arc::new(Self { name: name.into(), domain: connection.domain.clone(), watched }))
     }
 
@@ -139,6 +143,29 @@ impl Source {
     pub(crate) fn wait(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
         self.watched.wait(limit)
     }
+}
+
+/// Has the process put the cluster's last state on disk before it ends.
+fn keep_last(setup: &mut Setup<'_>, watches: &Arc<WatchSet>) {
+    let (process, watches) = (Arc::clone(setup.process()), Arc::downgrade(watches));
+    setup.task(move |mut replaced| async move {
+        let mut process_stop = process.stop();
+        let linger = process.linger();
+        tokio::select! {
+            () = process_stop.reached(Stage::Draining) => {}
+            // The next configuration has a task of its own.
+            () = replaced.reached(Stage::Draining) => {
+                if process.stopper().stage() < Stage::Draining {
+                    return;
+                }
+            }
+        }
+        let last = watches.upgrade().map(|watches| watches.finish());
+        if let Some(last) = last {
+            last.await;
+        }
+        drop(linger);
+    });
 }
 
 impl Watched {

@@ -1,0 +1,218 @@
+//! Snapshots as files: found, taken in, replaced and set aside.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, BufReader, BufWriter, Seek as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, SystemTime},
+};
+
+use super::{Head, Refused, copy, read};
+use crate::{
+    config::{Config, Source},
+    object::{Event, Kind},
+    store::{Store, Writer, unix_time},
+};
+
+/// How far in the future a snapshot may be from: clocks are set.
+const SKEW: u64 = 300;
+/// How old a file of a writer must be to be taken for one that a crash has left.
+const LEFT: Duration = Duration::from_secs(600);
+/// Bytes that are read at once.
+const READ: usize = 64 << 10;
+
+/// Numbers the files that this process has begun.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// Where the snapshot of one watch set is.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The folder.
+    dir: PathBuf,
+    /// The file's name.
+    name: String,
+    /// What the snapshot must be of.
+    identity: String,
+    /// The oldest that is taken in.
+    max_age: Duration,
+}
+
+/// What came of looking for a snapshot.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is none.
+    Nothing,
+    /// It is in the store; the cluster was heard of at this Unix time, in seconds.
+    Taken(u64),
+    /// It may not be used.
+    Refused(Refused),
+    /// The file or its folder cannot be read.
+    Unreadable(io::Error),
+}
+
+impl Place {
+    /// The place of a configuration's snapshot; none if it has none, or needs none.
+    pub(crate) fn of(config: &Config) -> Option<Self> {
+        let snapshot = config.snapshot.as_ref()?;
+        if matches!(config.source, Source::Manifests(_)) {
+            return None;
+        }
+        let identity = config.identity();
+        let words = config.source.word().to_lowercase();
+        let word: String = words
+            .chars()
+            .map(|sign| if sign.is_ascii_alphanumeric() || sign == '-' { sign } else { '_' })
+            .collect();
+        let word = word.get(word.len().saturating_sub(48)..).unwrap_or_default();
+        let name = format!("{word}-{:016x}.snapshot", hash(&identity));
+        Some(Self { dir: snapshot.dir.clone(), name, identity, max_age: snapshot.max_age })
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+
+    /// The oldest that is taken in.
+    pub(crate) const fn max_age(&self) -> Duration {
+        self.max_age
+    }
+
+    /// Takes the snapshot into an empty store. One that may not be used is set aside: the store is empty then.
+    pub(crate) fn load(&self, writer: &mut Writer) -> Found {
+        let path = self.path();
+        // What is no regular file may have no end, or make who opens it wait.
+        let file = match fs::metadata(&path) {
+            Ok(found) if found.is_file() => File::open(&path),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+            Err(error) => Err(error),
+        };
+        let file = match file {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
+            Err(error) => return Found::Unreadable(error),
+        };
+        match self.take(&file, writer) {
+            Ok(taken) => Found::Taken(taken),
+            Err(refused) => {
+                let aside = path.with_extension("refused");
+                if let Err(error) = fs::rename(&path, &aside) {
+                    return Found::Refused(Refused(format!(
+                        "{refused} (it cannot be set aside either: {error})"
+                    )));
+                }
+                Found::Refused(refused)
+            }
+        }
+    }
+
+    /// Checks a snapshot as a whole, then takes it in.
+    fn take(&self, mut file: &File, writer: &mut Writer) -> Result<u64, Refused> {
+        let now = unix_time().0;
+        let wanted = writer.store().keep().clone();
+        let mut judge = |head: &Head| {
+            let held = |kind: &Kind| wanted.holds(*kind);
+            if head.identity != self.identity {
+                return Err(Refused(format!("it is of another cluster: {}", head.identity)));
+            }
+            if !head.listed.iter().chain(&head.waived).all(held) {
+                return Err(Refused("it holds other kinds of objects".to_owned()));
+            }
+            if head.taken > now + SKEW {
+                return Err(Refused(format!("it is from {} s in the future", head.taken - now)));
+            }
+            let age = now.saturating_sub(head.taken);
+            if age > self.max_age.as_secs() {
+                return Err(Refused(format!(
+                    "it is {age} s old, and at most {} s are allowed",
+                    self.max_age.as_secs()
+                )));
+            }
+            Ok(())
+        };
+        read(BufReader::with_capacity(READ, file), &mut judge, &mut |_| ())?;
+        let rewound = file.rewind();
+        rewound.map_err(|error| Refused(format!("it cannot be read: {error}")))?;
+        writer.begin_kept();
+        let head = read(BufReader::with_capacity(READ, file), &mut judge, &mut |object| {
+            writer.apply(&Event::Apply(object));
+        });
+        match head {
+            Ok(head) => {
+                writer.end_kept(&head);
+                Ok(head.taken)
+            }
+            // It was checked: somebody writes into the file.
+            Err(refused) => {
+                writer.discard_kept();
+                Err(refused)
+            }
+        }
+    }
+
+    /// Puts the store's present state in the place of the snapshot. Gives the number of bytes.
+    ///
+    /// A reader sees the old file or the new one, whole, whatever happens in between, and however many write.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn save(&self, store: &Store, taken: u64, rest: &mut dyn FnMut()) -> io::Result<u64> {
+        if !self.dir.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        }
+        self.tidy();
+        let number = BEGUN.fetch_add(1, Relaxed);
+        let fresh = self.dir.join(format!(".{}.{}-{number}", self.name, std::process::id()));
+        let written = self.write(&fresh, store, taken, rest);
+        if written.is_err() {
+            // What cannot be removed is removed later, by its age.
+            fs::remove_file(&fresh).unwrap_or_default();
+        }
+        written
+    }
+
+    /// Writes the file and moves it to its place.
+    fn write(
+        &self,
+        fresh: &Path,
+        store: &Store,
+        taken: u64,
+        rest: &mut dyn FnMut(),
+    ) -> io::Result<u64> {
+        let head = store.head(taken, &self.identity);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
+        let out = BufWriter::with_capacity(READ, file);
+        let (out, bytes) = copy::write(store, &head, out, rest)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(fresh, self.path())?;
+        // The name is on disk only when its folder is.
+        File::open(&self.dir)?.sync_all()?;
+        Ok(bytes)
+    }
+
+    /// Removes what writers that ended in the middle have left.
+    fn tidy(&self) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        let begins = format!(".{}.", self.name);
+        let now = SystemTime::now();
+        for entry in entries.flatten() {
+            let left = entry.file_name().as_encoded_bytes().starts_with(begins.as_bytes());
+            let old = || {
+                let modified = entry.metadata().and_then(|found| found.modified()).ok()?;
+                now.duration_since(modified).ok()
+            };
+            if left && old().is_some_and(|age| age > LEFT) {
+                fs::remove_file(entry.path()).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Hashes a text, the same in all versions of the program (FNV-1a, 64 bits).
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
