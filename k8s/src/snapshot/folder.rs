@@ -158,7 +158,12 @@ impl Place {
     ///
     /// # Errors
     /// Those of the file system.
-    pub(crate) fn save(&self, store: &Store, taken: u64, rest: &mut dyn FnMut()) -> io::Result<u64> {
+    pub(crate) fn save(
+        &self,
+        store: &Store,
+        taken: u64,
+        rest: &mut dyn FnMut(),
+    ) -> io::Result<u64> {
         if !self.dir.is_dir() {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         }

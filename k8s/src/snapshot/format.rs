@@ -197,6 +197,7 @@ fn odd() -> Refused {
 }
 
 /// What could not be read.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` has it")]
 fn unread(error: io::Error) -> Refused {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Refused("it ends too early".to_owned()),
@@ -354,9 +355,7 @@ impl<'a> Strict<'a> {
         let kind = *Kind::ALL.get(usize::from(first))?;
         let meta = |name, version| Meta { namespace: Cow::Owned(space.clone()), name, version };
         Some(Some(match kind {
-            Kind::Namespaces => {
-                Object::Namespace(Meta { name: self.word()?, ..Meta::default() })
-            }
+            Kind::Namespaces => Object::Namespace(Meta { name: self.word()?, ..Meta::default() }),
             Kind::Services | Kind::Imports => {
                 let (flags, version) = (self.byte()?, self.number()?);
                 let (mut blob, ports) = (self.bytes()?, self.bytes()?.ports()?);

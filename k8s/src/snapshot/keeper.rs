@@ -1,7 +1,10 @@
 //! When snapshots are written.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::{AtomicU64, Ordering::Relaxed}},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 

@@ -5,11 +5,15 @@ mod folder;
 mod format;
 mod keeper;
 
-use std::{path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
+#[cfg(test)]
+pub(crate) use folder::Found;
 pub(crate) use folder::Place;
 pub(crate) use format::{Head, read};
 pub(crate) use keeper::Keeper;
+
+use crate::{config::Config, store::Store};
 
 /// Where snapshots are kept, and how old one may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,20 @@ pub struct Snapshot {
     pub dir: PathBuf,
     /// The oldest that answers are given from, by when the cluster was heard of.
     pub max_age: Duration,
+}
+
+impl Snapshot {
+    /// Writes the snapshot that a watch set of this configuration would find at its start, of a cluster that was heard of at
+    /// `taken`, in Unix seconds. Does nothing where none is kept.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(config: &Config, store: &Store, taken: u64) -> io::Result<()> {
+        match Place::of(config) {
+            Some(place) => place.save(store, taken, &mut || ()).map(drop),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why a snapshot is not used, in words behind its name.

@@ -12,10 +12,11 @@ use std::{
 };
 
 use crate::{
-    Config, Event, Keep, Kind, Meta, Object, Probe, Quiet, Snapshot, Source, Standing, State, Store,
-    Writer, store_from_yaml,
-    snapshot::{Head, Keeper, Place, read},
+    Config, Event, Keep, Kind, Meta, Object, Probe, Quiet, Snapshot, Source, Standing, State,
+    Store, Writer,
+    snapshot::{Found, Head, Keeper, Place, read},
     store::unix_time,
+    store_from_yaml,
 };
 
 /// A cluster with something of every kind.
@@ -244,24 +245,35 @@ fn what_may_not_be_used_is_set_aside_and_the_store_stays_empty() {
     /// Who writes, and from when.
     type Case<'c> = (&'c str, Box<dyn Fn(&Path) -> Place>, u64);
     let cases: [Case<'_>; 4] = [
-        ("of another cluster", Box::new(other(|config| {
-            let url = "https://198.51.100.2:6443".to_owned();
-            config.source = Source::Endpoint { url, tls: None };
-        })), now),
-        ("of another cluster", Box::new(other(|config| {
-            config.labels = Some("app=web".parse().unwrap());
-        })), now),
+        (
+            "of another cluster",
+            Box::new(other(|config| {
+                let url = "https://198.51.100.2:6443".to_owned();
+                config.source = Source::Endpoint { url, tls: None };
+            })),
+            now,
+        ),
+        (
+            "of another cluster",
+            Box::new(other(|config| {
+                config.labels = Some("app=web".parse().unwrap());
+            })),
+            now,
+        ),
         ("s in the future", Box::new(place), now + 4000),
         ("at most 3600 s are allowed", Box::new(place), now - 4000),
     ];
-    for (_, writer, taken) in cases {
+    for (reason, writer, taken) in cases {
         let (away, folder) = (Folder::new(), Folder::new());
         let (_writer, store) = live(CLUSTER);
         let theirs = writer(&away.0);
         theirs.save(&store, taken, &mut || ()).unwrap();
         let ours = place(&folder.0);
         fs::copy(theirs.path(), ours.path()).unwrap();
-        let (_writer, loaded) = load(&ours);
+        let (mut writer, loaded) = Writer::new(keep(), Arc::new(Quiet));
+        let found = ours.load(&mut writer);
+        let Found::Refused(why) = found else { panic!("{reason}: {found:?}") };
+        assert!(why.to_string().contains(reason), "{why}");
         assert_eq!(loaded.standing(), Standing::Unsynced);
         assert_eq!(loaded.read().services().len(), 0);
         let [name] = &folder.files()[..] else { panic!("{:?}", folder.files()) };

@@ -10,6 +10,7 @@ mod reverse;
 mod service;
 mod sets;
 mod settings;
+mod snapshot;
 mod start;
 mod union;
 mod unsynced;

@@ -111,8 +111,13 @@ impl Source {
             Ok(Arc::new(Watched::new(watches)))
         })?;
         setup.before_serving(watched.wait(connection.startup_timeout));
-        if watch.snapshot.is_some() {
-            keep_last(setup, &watched.watches);
+        match &watch.source {
+            _ if watch.snapshot.is_none() => {}
+            k8s::Source::Manifests(_) => {
+                let odd = place.wrong("keeps no snapshot of manifests, which are files themselves");
+                setup.warn(odd.help("take `snapshot` away"));
+            }
+            _ => keep_last(setup, &watched.watches),
         }
         Ok(Arc::new(Self { name: name.into(), domain: connection.domain.clone(), watched }))
     }
