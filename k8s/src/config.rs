@@ -154,10 +154,7 @@ impl Config {
     pub fn key(&self) -> String {
         let Self { keep, namespace_labels, labels, .. } = self;
         let snapshot = self.snapshot.as_ref().map(|snapshot| &snapshot.dir);
-        format!(
-            "{} {keep:?} {namespace_labels:?} {labels:?} {snapshot:?}",
-            self.connection_key()
-        )
+        format!("{} {keep:?} {namespace_labels:?} {labels:?} {snapshot:?}", self.connection_key())
     }
 
     /// Gives a text that says what a store's content is of, the same over versions of the program. It has no secrets.

@@ -72,7 +72,10 @@ impl Figures {
             ),
             (STALE, "Whether answers may be out of date: 1 if they may, 0 if not."),
             (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
-            (SNAPSHOT_AGE, "How long ago the cluster was heard of, as the snapshot on disk has it, in seconds."),
+            (
+                SNAPSHOT_AGE,
+                "How long ago the cluster was heard of, as the snapshot on disk has it, in seconds.",
+            ),
             (SNAPSHOT_SIZE, "Size of the snapshot on disk, in bytes; 0 if it was only read."),
             (SNAPSHOT_FAILURES, "Snapshots that could not be written, or not be used."),
         ] {
