@@ -3,11 +3,15 @@
 use std::{
     io::{Error, ErrorKind},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use kube::config::{Kubeconfig, KubeconfigError};
 
 use crate::{client::causes, limit::Limits, selector::Selector, snapshot::Snapshot, store::Keep};
+
+/// How often a store is compared with its cluster where nothing is stated.
+pub const VERIFY: Duration = Duration::from_secs(6 * 3600);
 
 /// The largest kubeconfig that is read, in octets.
 const LARGEST: u64 = 16 << 20;
@@ -134,6 +138,8 @@ pub struct Config {
     pub limits: Limits,
     /// The `User-Agent` of requests.
     pub agent: String,
+    /// How often the store is compared with a new list, in the background; never if none.
+    pub verify: Option<Duration>,
 }
 
 impl Config {
@@ -147,10 +153,12 @@ impl Config {
             snapshot: None,
             limits: Limits::default(),
             agent: agent(env!("CARGO_PKG_VERSION"), "unknown"),
+            verify: Some(VERIFY),
         }
     }
 
-    /// Gives a text that two configurations have in common exactly if they can share a watch set. It has no secrets.
+    /// Gives a text that two configurations have in common exactly if they can share a watch set, which the latest of them says
+    /// how often to verify. It has no secrets.
     pub fn key(&self) -> String {
         let Self { keep, namespace_labels, labels, .. } = self;
         let snapshot = self.snapshot.as_ref().map(|snapshot| &snapshot.dir);

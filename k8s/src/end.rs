@@ -12,6 +12,8 @@ const CAUSES: usize = 8;
 pub(crate) enum End {
     /// The server ended the watch in its time.
     Closed,
+    /// What is known differs from what the server lists: a list must come.
+    Repair,
     /// The resource version is too old: a list must come.
     Gone(String),
     /// The server says that it knows no watch with initial events: a list must come before.
@@ -44,6 +46,26 @@ impl From<Failure> for End {
     }
 }
 
+impl End {
+    /// Says it in words, without secrets.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Closed | Self::Repair => "the request ended".to_owned(),
+            Self::NoInitial | Self::NoEvents => "no initial events".to_owned(),
+            Self::Absent => "not defined in the cluster".to_owned(),
+            Self::Gone(cause)
+            | Self::Ahead(cause)
+            | Self::Late(cause)
+            | Self::Stalled(cause)
+            | Self::Cut(cause)
+            | Self::Network(cause)
+            | Self::Busy(cause, _)
+            | Self::Forbidden(cause)
+            | Self::Broken(cause) => cause,
+        }
+    }
+}
+
 impl Follower {
     /// Decides what a turn's end means for the next one, tells of it, and says how long to wait.
     pub(crate) fn judge(&mut self, end: End) -> Duration {
@@ -52,6 +74,11 @@ impl Follower {
             // A server that ends each watch at once is not asked in a tight loop.
             End::Closed if self.failures == 0 => Duration::ZERO,
             End::Closed => self.pause(None),
+            // Whoever asked for it has said why.
+            End::Repair => {
+                self.start_over();
+                Duration::ZERO
+            }
             End::NoInitial => {
                 self.common.initial.store(false, Relaxed);
                 Duration::ZERO
@@ -68,6 +95,7 @@ impl Follower {
             }
             End::Ahead(cause) | End::Late(cause) => {
                 self.start_over();
+                self.lost = true;
                 self.fail(State::Failing, &cause);
                 self.pause(None)
             }
@@ -81,6 +109,7 @@ impl Follower {
                 self.pause(None)
             }
             End::Network(cause) => {
+                self.lost = true;
                 self.common.connection.complain(&cause);
                 self.state(State::Failing);
                 self.pause(None)
@@ -160,6 +189,9 @@ impl Follower {
         self.state(State::Watching);
         self.grant(true);
         self.look();
+        if std::mem::take(&mut self.lost) {
+            self.common.recovered.notify_one();
+        }
     }
 
     /// Gives the pause after one more failure.

@@ -11,6 +11,7 @@ mod arena;
 mod bundles;
 mod changes;
 mod client;
+mod compare;
 mod config;
 mod content;
 mod document;
@@ -37,11 +38,12 @@ mod snapshot;
 mod standing;
 mod store;
 mod stream;
+mod verify;
 mod watch;
 mod yaml;
 
 pub use changes::{Mark, Touched};
-pub use config::{Config, Source, Tls, agent};
+pub use config::{Config, Source, Tls, VERIFY, agent};
 pub use limit::Limits;
 pub use manifests::{from_yaml, store_from_yaml};
 pub use object::{
@@ -58,6 +60,7 @@ pub use set::WatchSet;
 pub use snapshot::Snapshot;
 pub use standing::Standing;
 pub use store::{Freshness, Keep, Store, Writer};
+pub use verify::{Difference, Verdict};
 pub use yaml::Problem;
 
 /// The target of log lines, by which operators know the plugin that they configure.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{object::Kind, standing::Standing};
+use crate::{object::Kind, standing::Standing, verify::Verdict};
 
 /// What the watch of a kind does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,6 +78,12 @@ pub trait Probe: fmt::Debug + Send + Sync {
 
     /// A snapshot could not be written, or not be used.
     fn snapshot_failed(&self) {}
+
+    /// A kind was compared with a new list of it.
+    fn verified(&self, _verdict: &Verdict) {}
+
+    /// A kind could not be compared.
+    fn unverified(&self, _kind: Kind) {}
 
     /// So many objects of a kind are there.
     fn objects(&self, _kind: Kind, _count: usize) {}

@@ -2,13 +2,13 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
-    sync::watch,
+    sync::{Notify, watch},
     task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -22,7 +22,8 @@ use crate::{
     resolve::{Filter, IMPORT_NAME},
     snapshot::{Keeper, Place},
     store::{Store, Writer},
-    watch::{Common, Follower, Timing},
+    verify::{Compared, Selected, Verdict, Verifier},
+    watch::{Common, Timing},
 };
 
 /// The phases in which a pod has no address any more.
@@ -47,6 +48,10 @@ pub struct WatchSet {
     keeper: Option<Arc<Keeper>>,
     /// Whether the snapshot has been read, or there is none.
     loading: watch::Receiver<bool>,
+    /// What compares the store with the cluster, once that is followed; none of a folder.
+    compared: Option<Arc<OnceLock<Compared>>>,
+    /// How often that is done in the background.
+    every: watch::Sender<Option<Duration>>,
 }
 
 impl WatchSet {
@@ -72,6 +77,8 @@ impl WatchSet {
         let (loaded, loading) = watch::channel(keeper.is_none());
         let telling = tell(store.clone(), keeper.clone(), Arc::clone(&probe));
         let telling = runtime.spawn(telling).abort_handle();
+        let (every, often) = watch::channel(config.verify);
+        let mut compared = None;
         let mut tasks = if let Source::Manifests(path) = &config.source {
             let filter = Filter {
                 namespaces: config.namespace_labels.clone(),
@@ -91,13 +98,24 @@ impl WatchSet {
                 probe,
                 progress: sender,
                 timing,
+                compared: Arc::clone(compared.insert(Arc::default())),
+                often,
             };
             let keeping = keeper.clone().map(|keeper| runtime.spawn(keeper.run()).abort_handle());
             let following = runtime.spawn(cluster.follow(writer, keeper.clone(), loaded));
             keeping.into_iter().chain([following.abort_handle()]).collect()
         };
         tasks.push(telling);
-        Arc::new(Self { store, key: config.key(), tasks, progress, keeper, loading })
+        Arc::new(Self {
+            store,
+            key: config.key(),
+            tasks,
+            progress,
+            keeper,
+            loading,
+            compared,
+            every,
+        })
     }
 
     /// Gives the store to read.
@@ -127,6 +145,26 @@ impl WatchSet {
 }
 
 impl WatchSet {
+    /// Compares the store with a new list of everything now, in place and object by object; kinds that the cluster has not, or
+    /// keeps from us, are left out. What differs is logged and listed anew.
+    ///
+    /// # Errors
+    /// Why it can not be compared.
+    pub async fn verify(&self) -> Result<Vec<Verdict>, String> {
+        let Some(compared) = &self.compared else {
+            return Err("manifests are read from a folder, and have no API server".to_owned());
+        };
+        match compared.get() {
+            Some(compared) => Verifier::new(compared).all().await,
+            None => Err("not followed yet".to_owned()),
+        }
+    }
+
+    /// Sets how often that is done in the background, one kind after another and slowly; never if none.
+    pub fn verify_every(&self, every: Option<Duration>) {
+        self.every.send_if_modified(|old| std::mem::replace(old, every) != every);
+    }
+
     /// Gives what puts the last state on disk when the process stops; nothing is done where no snapshot is kept.
     pub fn finish(&self) -> impl Future<Output = ()> + Send + use<> {
         let keeper = self.keeper.clone();
@@ -151,6 +189,10 @@ struct Cluster {
     progress: watch::Sender<()>,
     /// How long things may take.
     timing: Timing,
+    /// Where it is put what the store is compared by.
+    compared: Arc<OnceLock<Compared>>,
+    /// How often that is to be done.
+    often: watch::Receiver<Option<Duration>>,
 }
 
 impl Cluster {
@@ -170,7 +212,7 @@ impl Cluster {
             writer = same;
         }
         loaded.send_replace(true);
-        let Self { connection, kinds, probe, progress, timing } = self;
+        let Self { connection, kinds, probe, progress, timing, compared, often } = self;
         let apart = writer.store().keep().apart().to_vec();
         let common = Arc::new(Common {
             connection,
@@ -180,22 +222,29 @@ impl Cluster {
             progress,
             initial: AtomicBool::new(true),
             parts: Mutex::new(vec![Default::default(); apart.len()]),
-            look: tokio::sync::Notify::new(),
+            look: Notify::new(),
             timing,
+            repair: Default::default(),
+            recovered: Notify::new(),
+            verifying: Default::default(),
         });
-        // The followers end with the set.
-        let mut followers = JoinSet::new();
+        let mut selected = Vec::new();
         for (kind, selectors) in kinds {
             let places: Vec<_> = match kind {
                 Kind::Namespaces => vec![None],
                 _ if apart.is_empty() => vec![None],
                 _ => (0..).zip(&apart).map(|(row, name)| Some((row, name.clone()))).collect(),
             };
-            for place in places {
-                let common = Arc::clone(&common);
-                followers.spawn(Follower::new(common, kind, place, selectors.clone()).run());
-            }
+            let select = |namespace| Selected { kind, namespace, selectors: selectors.clone() };
+            selected.extend(places.into_iter().map(select));
         }
+        // The followers end with the set.
+        let mut followers = JoinSet::new();
+        for one in &selected {
+            followers.spawn(one.follower(&common).run());
+        }
+        let compared = compared.get_or_init(|| Compared { common, selected });
+        followers.spawn(Verifier::new(compared).run(often));
         while followers.join_next().await.is_some() {}
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use tokio::{
-    sync::watch::Sender,
+    sync::{Mutex as Turns, Notify, watch::Sender},
     time::{Instant, sleep, timeout_at},
 };
 
@@ -63,6 +63,12 @@ pub(crate) struct Timing {
     pub(crate) refused: Duration,
     /// How long between two looks at which of the namespaces are there.
     pub(crate) names: Duration,
+    /// How long a change may be on its way before it counts as a difference from a list.
+    pub(crate) grace: Duration,
+    /// How long after a server is back all is compared with it.
+    pub(crate) recovered: Duration,
+    /// The least time between such comparisons.
+    pub(crate) between: Duration,
 }
 
 impl Default for Timing {
@@ -79,6 +85,9 @@ impl Default for Timing {
             longest: Duration::from_secs(2),
             refused: Duration::from_secs(5),
             names: Duration::from_secs(300),
+            grace: Duration::from_secs(5),
+            recovered: Duration::from_secs(60),
+            between: Duration::from_secs(600),
         }
     }
 }
@@ -101,9 +110,15 @@ pub(crate) struct Common {
     /// What the watches of each namespace that is followed by itself do, by [`Kind::index`].
     pub(crate) parts: Mutex<Vec<[State; Kind::COUNT]>>,
     /// Has the namespaces looked up again.
-    pub(crate) look: tokio::sync::Notify,
+    pub(crate) look: Notify,
     /// How long things may take.
     pub(crate) timing: Timing,
+    /// Asks for a new list of a kind, by [`Kind::index`].
+    pub(crate) repair: [Sender<()>; Kind::COUNT],
+    /// Tells that a server that was away is back.
+    pub(crate) recovered: Notify,
+    /// Who has it compares with the server.
+    pub(crate) verifying: Turns<()>,
 }
 
 impl Common {
@@ -145,6 +160,10 @@ pub(crate) struct Follower {
     timely: bool,
     /// The version that a list must at least have; empty if any will do.
     pub(crate) least: String,
+    /// Whether the server was away, or its data another's, since the last progress.
+    pub(crate) lost: bool,
+    /// What is waited after each piece of a list.
+    pub(crate) pace: Duration,
     /// When the last list was asked for by an event out of its order.
     pub(crate) doubted: Option<Instant>,
     /// Whether a list must be the newest, since the server knows no more of `least`.
@@ -187,6 +206,8 @@ impl Follower {
             version: None,
             timely: false,
             least: String::new(),
+            lost: false,
+            pace: Duration::ZERO,
             doubted: None,
             newest: false,
             initial: true,
@@ -201,10 +222,11 @@ impl Follower {
 
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
+        let mut repair = self.common.repair[self.kind.index()].subscribe();
         loop {
-            let end = match self.turn().await {
-                Ok(()) => End::Closed,
-                Err(end) => end,
+            let end = tokio::select! {
+                Ok(()) = repair.changed() => End::Repair,
+                end = self.turn() => end.err().unwrap_or(End::Closed),
             };
             let pause = match end {
                 End::Forbidden(cause)
@@ -331,6 +353,17 @@ impl Follower {
         Ok(())
     }
 
+    /// Lists the newest of the kind for somebody else than the store.
+    pub(crate) async fn newest(
+        &mut self,
+        apply: &mut (dyn FnMut(&Event<'_>) + Send),
+    ) -> Result<(), End> {
+        let path = self.path().await?;
+        let query = format!("{path}?resourceVersion={}", self.selectors);
+        let reply = self.get(&query, self.common.timing.list).await?;
+        self.read(reply, apply).await.map(drop)
+    }
+
     /// Refuses to go on where the last watch ended if the server has not come so far: its data are an older copy then, and
     /// it would say nothing of a watch from a version to come until it has caught up with that.
     async fn compare(&self, path: &str) -> Result<(), End> {
@@ -364,6 +397,9 @@ impl Follower {
             let more = self
                 .piece(&mut reply, &mut decoder, Instant::now() + timing.quiet.max(timing.list))
                 .await?;
+            if more && !self.pace.is_zero() {
+                sleep(self.pace).await;
+            }
             if reply.json {
                 if more {
                     continue;

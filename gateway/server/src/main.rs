@@ -51,7 +51,11 @@ fn command_line(command: Command) -> ExitCode {
                     print(&text);
                     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
                 }
-                Err(wrong) => fail(&wrong),
+                // Not known is not the same as not well.
+                Err(wrong) => {
+                    say(&wrong);
+                    ExitCode::from(2)
+                }
             }
         }),
         Command::Plugins => {

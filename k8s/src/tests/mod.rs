@@ -12,5 +12,6 @@ mod snapshot;
 mod standing;
 mod store;
 mod testbed;
+mod verify;
 mod watch;
 mod yaml;

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::{net::TcpListener, runtime::Handle, time::sleep};
 
 use super::api::{Answer, Api, Asked, Step, gzip};
-use crate::{Config, Keep, Kind, Limits, Probe, Source, State, WatchSet, watch::Timing};
+use crate::{Config, Keep, Kind, Limits, Probe, Source, State, Verdict, WatchSet, watch::Timing};
 
 /// Short times.
 pub(super) fn timing() -> Timing {
@@ -28,6 +28,9 @@ pub(super) fn timing() -> Timing {
         longest: Duration::from_millis(100),
         refused: Duration::from_millis(100),
         names: Duration::from_secs(30),
+        grace: Duration::from_millis(150),
+        recovered: Duration::from_millis(500),
+        between: Duration::from_millis(800),
     }
 }
 
@@ -37,11 +40,21 @@ pub(super) struct Ear {
     pub(super) states: Mutex<Vec<(Kind, State)>>,
     pub(super) codes: Mutex<Vec<String>>,
     limited: Mutex<f64>,
+    pub(super) verified: Mutex<Vec<Verdict>>,
+    pub(super) unverified: Mutex<Vec<Kind>>,
 }
 
 impl Probe for Ear {
     fn state(&self, kind: Kind, state: State) {
         self.states.lock().unwrap().push((kind, state));
+    }
+
+    fn verified(&self, verdict: &Verdict) {
+        self.verified.lock().unwrap().push(verdict.clone());
+    }
+
+    fn unverified(&self, kind: Kind) {
+        self.unverified.lock().unwrap().push(kind);
     }
 
     fn request(&self, code: &str, method: &str, host: &str) {
@@ -113,7 +126,7 @@ pub(super) fn status(code: u16, reason: &str, message: &str) -> Answer {
 }
 
 /// Answers for namespaces: there is `shop`, and nothing happens.
-fn namespaces() -> Answer {
+pub(super) fn namespaces() -> Answer {
     let name = json!({ "type": "ADDED", "object": { "metadata": { "name": "shop", "resourceVersion": "1" } } });
     Answer::Steps(
         "identity",

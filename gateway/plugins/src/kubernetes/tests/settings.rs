@@ -28,7 +28,8 @@ fn every_property_is_taken() {
         ignore empty_service
         multicluster clusterset.local
         zonal
-        startup_timeout 2m";
+        startup_timeout 2m
+        verify 12h";
     bench(ANY, &corefile("cluster.local clusterset.local", all));
     WRITER.with_borrow(|kept| {
         let (_, keep) = kept.as_ref().unwrap();
@@ -83,6 +84,10 @@ fn wrong_words_are_refused_with_a_remedy() {
         ("cluster.local", "ignore full_service", "empty_service"),
         ("cluster.local", "multicluster clusterset.local", "not authoritative for"),
         ("cluster.local", "startup_timeout 5", "is wrong"),
+        ("cluster.local", "verify", "verify DURATION|off"),
+        ("cluster.local", "verify never", "is wrong"),
+        ("cluster.local", "verify 59s", "is too often"),
+        ("cluster.local", "verify off 6h", "6h"),
         ("cluster.local", "startup_timeout -5s", "is wrong"),
         ("in-addr.arpa", "", "non-reverse zone name must be used"),
         ("10.0.0.0/8 ip6.arpa", "", "non-reverse zone name must be used"),

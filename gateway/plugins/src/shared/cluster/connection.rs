@@ -16,6 +16,8 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// The least that may be stated: shorter than an outage takes to be noticed is no use.
 const MIN_AGE: Duration = Duration::from_secs(60);
+/// How often what is known may be compared with a new list at most.
+const SHORTEST: Duration = Duration::from_secs(60);
 /// What a declared cluster calls itself where nothing else is stated.
 const DOMAIN: &str = "cluster.local";
 /// The service account that pods have.
@@ -44,6 +46,8 @@ pub(crate) struct Connection {
     pub(super) startup_timeout: Duration,
     /// Where its last known state is kept over restarts.
     pub(super) snapshot: Option<Snapshot>,
+    /// How often what is known is compared with a new list; never if none.
+    pub(super) verify: Option<Duration>,
     /// What the cluster calls itself.
     pub(super) domain: Option<Name>,
     /// What is odd about all that.
@@ -61,6 +65,7 @@ impl Default for Connection {
             limits: Limits::default(),
             startup_timeout: STARTUP_TIMEOUT,
             snapshot: None,
+            verify: Some(k8s::VERIFY),
             domain: None,
             warnings: Vec::new(),
         }
@@ -146,6 +151,24 @@ pub(crate) const PROPS: &[Prop<Connection>] = &[
         name: "snapshot",
         words: "DIR [MAX_AGE]",
         set: |connection, words| snapshot(words).map(|read| connection.snapshot = Some(read)),
+    },
+    Prop {
+        name: "verify",
+        words: "DURATION|off",
+        set: |connection, words| {
+            if words.peek().is_some_and(|word| word.text == "off") {
+                connection.verify = words.one().map(|_| None)?;
+                return Ok(());
+            }
+            let word = words.peek();
+            let every = words.duration()?;
+            if let (Some(word), true) = (word, every < SHORTEST) {
+                let wrong = word.wrong("is too often: each time everything is listed");
+                return Err(wrong.help("write a minute or more, or `off`"));
+            }
+            connection.verify = Some(every);
+            Ok(())
+        },
     },
     Prop {
         name: "domain",

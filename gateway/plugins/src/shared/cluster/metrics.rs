@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::metrics::{counter, describe, gauge, histogram};
-use k8s::{Kind, Probe, Source, Standing, State};
+use k8s::{Difference, Kind, Probe, Source, Standing, State, Verdict};
 
 /// From the cause of a change of endpoints to the store, in seconds.
 const PROGRAMMING: &str = "coredns_kubernetes_dns_programming_duration_seconds";
@@ -30,6 +30,12 @@ const SNAPSHOT_AGE: &str = "causeway_kubernetes_snapshot_age_seconds";
 const SNAPSHOT_SIZE: &str = "causeway_kubernetes_snapshot_size_bytes";
 /// Snapshots that could not be written or used.
 const SNAPSHOT_FAILURES: &str = "causeway_kubernetes_snapshot_failures_total";
+/// Comparisons of a kind with a new list, by what came of them.
+const VERIFIED: &str = "causeway_kubernetes_verify_runs_total";
+/// Objects that differed.
+const DIFFERENCES: &str = "causeway_kubernetes_verify_differences_total";
+/// When a kind was last compared, in Unix seconds.
+const LAST: &str = "causeway_kubernetes_verify_timestamp_seconds";
 
 /// From 1 ms, doubling, 20 of them: some 9 minutes.
 const PROGRAMMING_BUCKETS: [f64; 20] = [
@@ -71,6 +77,9 @@ impl Figures {
                 "Whether the rights to follow a kind are there, in a namespace or everywhere.",
             ),
             (STALE, "Whether answers may be out of date: 1 if they may, 0 if not."),
+            (VERIFIED, "Comparisons of what is known with a new list, by their result."),
+            (DIFFERENCES, "Objects that differed from a new list, by how."),
+            (LAST, "When a kind was last compared with a new list, in Unix seconds."),
             (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
             (
                 SNAPSHOT_AGE,
@@ -81,9 +90,13 @@ impl Figures {
         ] {
             describe(name, help);
         }
-        let cluster = if name.is_empty() { source.word() } else { name.to_owned() };
-        Self { cluster }
+        Self { cluster: cluster(name, source) }
     }
+}
+
+/// A cluster in a word: the name that it is declared by, or else where it is.
+pub(super) fn cluster(name: &str, source: &Source) -> String {
+    if name.is_empty() { source.word() } else { name.to_owned() }
 }
 
 impl Probe for Figures {
@@ -134,6 +147,23 @@ impl Probe for Figures {
 
     fn snapshot_failed(&self) {
         counter(SNAPSHOT_FAILURES, &[("cluster", &*self.cluster)]).increment(1);
+    }
+
+    fn verified(&self, verdict: &Verdict) {
+        let (cluster, kind) = (("cluster", &*self.cluster), ("kind", verdict.kind.word()));
+        let result = if verdict.equal() { "equal" } else { "differs" };
+        counter(VERIFIED, &[cluster, kind, ("result", result)]).increment(1);
+        for difference in Difference::ALL {
+            let labels = [cluster, kind, ("difference", difference.word())];
+            counter(DIFFERENCES, &labels).increment(verdict.count(difference) as u64);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        gauge(LAST, &[cluster, kind]).set(now.as_secs_f64().trunc());
+    }
+
+    fn unverified(&self, kind: Kind) {
+        let labels = [("cluster", &*self.cluster), ("kind", kind.word()), ("result", "failed")];
+        counter(VERIFIED, &labels).increment(1);
     }
 
     fn objects(&self, kind: Kind, count: usize) {

@@ -9,6 +9,7 @@ pub(crate) mod name;
 mod pen;
 pub(crate) mod source;
 pub(crate) mod stale;
+mod verify;
 
 use std::net::IpAddr;
 use std::sync::Arc;

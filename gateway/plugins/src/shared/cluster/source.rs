@@ -11,7 +11,8 @@ use k8s::{Keep, Selector, Store, WatchSet};
 use wire::Name;
 
 use super::connection::Connection;
-use super::metrics::Figures;
+use super::metrics::{self, Figures};
+use super::verify;
 
 /// How often the log says that the start waits.
 const REMIND: Duration = Duration::from_millis(500);
@@ -100,6 +101,7 @@ impl Source {
             snapshot: connection.snapshot.clone(),
             limits: connection.limits,
             agent: k8s::agent(&setup.process().version, &setup.process().commit),
+            verify: connection.verify,
             ..k8s::Config::new(source)
         };
         // A declared cluster has watches and figures of its own.
@@ -110,6 +112,11 @@ impl Source {
             let watches = WatchSet::start(&watch, Arc::new(figures), &runtime);
             Ok(Arc::new(Watched::new(watches)))
         })?;
+        // Watches that another block or the configuration before has started may have been told otherwise.
+        watched.watches.verify_every(connection.verify);
+        if !matches!(watch.source, k8s::Source::Manifests(_)) {
+            verify::register(setup, &metrics::cluster(name, &watch.source), &watched.watches)?;
+        }
         setup.before_serving(watched.wait(connection.startup_timeout));
         match &watch.source {
             _ if watch.snapshot.is_none() => {}

@@ -1,0 +1,112 @@
+//! `causeway verify CLUSTER`: what is known of a cluster beside a new list of it.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use config::Diagnostic;
+use engine::Setup;
+use engine::control::{Control, Report, Running, Value};
+use k8s::{Difference, Verdict, WatchSet};
+
+/// The watches of one cluster; there are several if blocks want to see different things of it.
+#[derive(Debug, Default)]
+struct Verify {
+    sets: Mutex<Vec<Weak<WatchSet>>>,
+}
+
+/// Has `causeway verify` compare these watches, with the others of the cluster.
+///
+/// # Errors
+/// None of its own.
+pub(super) fn register(
+    setup: &mut Setup<'_>,
+    cluster: &str,
+    watches: &Arc<WatchSet>,
+) -> Result<(), Diagnostic> {
+    let verify: Arc<Verify> = setup.share(&format!("verify {cluster}"), || Ok(Arc::default()))?;
+    let mut sets = verify.sets.lock().unwrap_or_else(PoisonError::into_inner);
+    sets.retain(|set| set.strong_count() > 0);
+    if !sets.iter().any(|set| std::ptr::eq(set.as_ptr(), Arc::as_ptr(watches))) {
+        sets.push(Arc::downgrade(watches));
+    }
+    drop(sets);
+    setup.control("verify", cluster, verify);
+    Ok(())
+}
+
+impl Control for Verify {
+    fn run(&self, args: Vec<String>) -> Running {
+        let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(async move {
+            if let Some(word) = args.first() {
+                return Err(format!(
+                    "verify takes the name of a cluster, and no '{word}' behind it"
+                ));
+            }
+            let mut verdicts = Vec::new();
+            for set in sets.iter().filter_map(Weak::upgrade) {
+                verdicts.extend(set.verify().await?);
+            }
+            Ok(report(&verdicts))
+        })
+    }
+}
+
+/// Tells what was found.
+fn report(verdicts: &[Verdict]) -> Report {
+    let kinds: Vec<Value> = verdicts.iter().map(value).collect();
+    let equal = verdicts.iter().all(Verdict::equal);
+    let mut text = String::new();
+    for verdict in verdicts {
+        text.push_str(&format!("{verdict}\n"));
+    }
+    text.push_str(if equal {
+        "what is known is what the API server lists\n"
+    } else {
+        "what is known differs from what the API server lists, and is listed again\n"
+    });
+    let value = Value::fields().with("equal", equal).with("kinds", kinds);
+    let report = Report::new(value).with_text(text);
+    if equal { report } else { report.bad() }
+}
+
+/// Tells what was found of one kind.
+fn value(verdict: &Verdict) -> Value {
+    let mut value =
+        Value::fields().with("kind", verdict.kind.word()).with("objects", verdict.objects);
+    for difference in Difference::ALL {
+        value = value.with(difference.word(), verdict.count(difference));
+    }
+    let named = |(how, name): &(Difference, String)| {
+        Value::fields().with("difference", how.word()).with("object", &**name)
+    };
+    value.with("named", verdict.names.iter().map(named).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_report_names_what_differs() {
+        let names = vec![(Difference::Missing, "shop/web".to_owned())];
+        let bad = Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names };
+        let good = Verdict { kind: Kind::Slices, objects: 2, counts: [0; 3], names: Vec::new() };
+        let told = report(&[good.clone()]);
+        assert!(told.good);
+        assert_eq!(
+            told.to_text(),
+            "endpointslices: 2 compared, equal\nwhat is known is what the API server lists\n"
+        );
+        let told = report(&[good, bad]);
+        assert!(!told.good);
+        assert!(told.to_text().contains(
+            "services: 3 compared, 1 missing, 0 superfluous, 0 differing (missing shop/web)\n"
+        ));
+        assert_eq!(
+            told.value.json(),
+            r#"{"equal":false,"kinds":[{"kind":"endpointslices","objects":2,"missing":0,"superfluous":0,"differing":0,"named":[]},{"kind":"services","objects":3,"missing":1,"superfluous":0,"differing":0,"named":[{"difference":"missing","object":"shop/web"}]}]}"#
+        );
+    }
+}
