@@ -49,7 +49,8 @@ impl Book for Outside {
     fn units(&self, zone: &Name, each: &mut dyn FnMut(&[u8])) {
         let Some(view) = self.view.get() else { return };
         for (index, member) in view.members.iter().enumerate() {
-            for key in service_keys(&member.store.read()) {
+            let keys = service_keys(&member.store.read());
+            for key in keys {
                 if !is_reverse(zone) {
                     if !view.members.had_before(index, &key) {
                         each(&key);

@@ -50,7 +50,8 @@ impl Book for Cluster {
 
     fn units(&self, zone: &Name, each: &mut dyn FnMut(&[u8])) {
         for (index, member) in self.members.iter().enumerate() {
-            for key in service_keys(&member.store.read()) {
+            let keys = service_keys(&member.store.read());
+            for key in keys {
                 if is_reverse(zone) {
                     self.units_in(member, zone, &key, each);
                 } else if !self.members.had_before(index, &key) {
@@ -81,7 +82,7 @@ impl Book for Cluster {
                     self.copy_any(zone, &name, rtype::PTR, answer);
                 }
             }
-        } else if let Some(member) = self.members.iter().find(|one| self.has_service(one, unit)) {
+        } else if let Some(member) = self.shower(unit) {
             let reader = member.store.read();
             if let Some(service) = reader.service(unit) {
                 self.copy_service(member, &reader, zone, &service, answer);
@@ -107,6 +108,11 @@ impl Cluster {
         if reverse_name(ip).is_some_and(|name| self.zones.longest(&name) == Some(zone)) {
             with_run(ip, each);
         }
+    }
+
+    /// The cluster that answers for a service.
+    fn shower(&self, key: &[u8]) -> Option<&Member> {
+        self.members.iter().find(|one| self.shows(&one.store.read(), key))
     }
 
     /// Calls `each` with the units of all addresses of a cluster's service.

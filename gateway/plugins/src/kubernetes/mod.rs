@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod called;
+mod conflicts;
 mod copy;
 mod handler;
 mod lookup;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use config::value::ResolvConf;
 use config::{Diagnostic, Prop, Word, Words};
-use engine::{Role, Setup};
+use engine::{Role, Setup, Stage};
 use k8s::{Keep, Selector};
 use wire::Name;
 
 use super::nameserver::Servers;
 use super::reach::{Order, Way};
 use super::union::Pointers;
-use super::{Cluster, Kubernetes, Pods};
+use super::{Cluster, Kubernetes, Pods, conflicts};
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::connection::{self, Connection};
 use crate::shared::cluster::member::{Member, Members};
@@ -318,6 +318,15 @@ pub(super) fn set_up_with(
         journals,
     };
     let plugin = Kubernetes(Arc::new(cluster));
+    if plugin.0.members.are_several() {
+        let cluster = Arc::<Cluster>::clone(&plugin.0);
+        setup.task(|mut stop| async move {
+            tokio::select! {
+                () = stop.reached(Stage::Draining) => {}
+                () = conflicts::watch(cluster) => {}
+            }
+        });
+    }
     plugin.0.journals.keep_up(setup, Arc::<Cluster>::clone(&plugin.0));
     setup.offer(Role::Known(Arc::new(plugin.0.view())));
     setup.offer(Role::Ready(Arc::new(plugin.clone())));

@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use k8s::Kind;
+use k8s::{Kind, Reader};
 use wire::{Name, Section, rtype};
 
 use super::lookup::{Look, Service};
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
-use crate::shared::cluster::member::Member;
+use crate::shared::cluster::member::{Member, Readers};
 use crate::shared::cluster::name::Wanted;
 use crate::shared::cluster::{Found, found};
 use crate::shared::sheet::Sheet;
@@ -77,6 +77,7 @@ impl Cluster {
         rtype: u16,
         sheet: &mut Sheet<'_>,
     ) -> (Found, Option<&Member>) {
+        let readers = self.members.read_all();
         let mut holder: Option<&Member> = None;
         let mut several = false;
         for (index, member) in self.members.iter().enumerate() {
@@ -88,7 +89,7 @@ impl Cluster {
                 }
             }
             let mut any = false;
-            self.names_in(index, ip, &mut |_| any = true);
+            self.names_in(&readers, index, ip, &mut |_| any = true);
             if any {
                 several |= holder.is_some();
                 holder.get_or_insert(member);
@@ -98,7 +99,7 @@ impl Cluster {
             sheet.answer().options.push_ede(OTHER, SHARED);
         } else if rtype == rtype::PTR && holder.is_some() {
             for index in 0..self.members.iter().len() {
-                self.names_in(index, ip, &mut |target| {
+                self.names_in(&readers, index, ip, &mut |target| {
                     sheet.add(Section::Answer, name.wire(), rtype::PTR, target);
                 });
             }
@@ -107,30 +108,36 @@ impl Cluster {
     }
 
     /// Calls `each` with the names of an address in the cluster at `index`, but for those that a cluster before it answers for.
-    fn names_in(&self, index: usize, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
-        let Some(member) = self.members.iter().nth(index) else { return };
-        self.names_of(&member.store.read(), ip, &mut |target| {
-            if !self.members.iter().take(index).any(|before| self.has(before, target)) {
+    fn names_in(
+        &self,
+        readers: &Readers<'_>,
+        index: usize,
+        ip: IpAddr,
+        each: &mut dyn FnMut(&[u8]),
+    ) {
+        let Some(reader) = readers.of(index) else { return };
+        self.names_of(reader, ip, &mut |target| {
+            let mut before = (0..index).filter_map(|one| readers.of(one));
+            if !before.any(|one| self.has(one, target)) {
                 each(target);
             }
         });
     }
 
     /// Whether a cluster has the service that a name in the primary zone is of.
-    fn has(&self, member: &Member, target: &[u8]) -> bool {
+    fn has(&self, reader: &Reader<'_>, target: &[u8]) -> bool {
         let len = target.len().saturating_sub(self.primary.wire().len());
         let Wanted::Service { key, .. } =
             Wanted::read(target.get(..len).unwrap_or_default(), self.rules(&self.primary))
         else {
             return false;
         };
-        self.has_service(member, key)
+        self.shows(reader, key)
     }
 
     /// Whether a cluster has a service, and shows it.
-    pub(super) fn has_service(&self, member: &Member, key: &[u8]) -> bool {
-        let reader = member.store.read();
-        Service::find(&reader, key, false).is_some_and(|service| !self.hides(&service))
+    pub(super) fn shows(&self, reader: &Reader<'_>, key: &[u8]) -> bool {
+        Service::find(reader, key, false).is_some_and(|service| !self.hides(&service))
     }
 }
 

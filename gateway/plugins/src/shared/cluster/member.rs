@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s::Store;
+use k8s::{Reader, Store};
+use smallvec::SmallVec;
 use wire::{Answer, Name};
 
 use super::source::Source;
@@ -45,74 +46,98 @@ impl Member {
 
 /// All clusters of a block, the first one first. A service is answered for by the first that has it.
 #[derive(Debug)]
-pub(crate) struct Members(Box<[Member]>);
+pub(crate) struct Members {
+    /// The clusters.
+    all: Box<[Member]>,
+    /// In which order several of their stores are read at once, by index.
+    order: Box<[usize]>,
+}
+
+/// All stores under their read locks.
+pub(crate) struct Readers<'m>(SmallVec<[(usize, Reader<'m>); 4]>);
+
+impl<'m> Readers<'m> {
+    /// The store of the cluster at `index`.
+    pub(crate) fn of(&self, index: usize) -> Option<&Reader<'m>> {
+        self.0.iter().find(|(one, _)| *one == index).map(|(_, reader)| reader)
+    }
+}
 
 impl Members {
     /// These clusters, of which there is at least one.
     pub(crate) fn new(all: Vec<Member>) -> Self {
-        Self(all.into())
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_key(|index| all.get(*index).map(|member| member.store.id()));
+        Self { all: all.into(), order: order.into() }
+    }
+
+    /// Takes all read locks, in an order that is the same in all blocks: whoever holds one may wait for a writer, who waits for
+    /// another reader, who would wait for the lock that is held.
+    pub(crate) fn read_all(&self) -> Readers<'_> {
+        let read = |index: &usize| Some((*index, self.all.get(*index)?.store.read()));
+        Readers(self.order.iter().filter_map(read).collect())
     }
 
     /// The clusters.
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Member> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// Whether they are several.
     pub(crate) fn are_several(&self) -> bool {
-        self.0.len() > 1
+        self.all.len() > 1
     }
 
     /// The last cluster, and those before it.
     pub(crate) fn split_last(&self) -> Option<(&Member, &[Member])> {
-        self.0.split_last()
+        self.all.split_last()
     }
 
     /// Whether a cluster before the one at `index` has a service, shown or not.
     pub(crate) fn had_before(&self, index: usize, key: &[u8]) -> bool {
-        self.0.iter().take(index).any(|member| member.store.read().service(key).is_some())
+        self.all.iter().take(index).any(|member| member.store.read().service(key).is_some())
     }
 
     /// What others can be told from these clusters by.
     pub(crate) fn text(&self) -> String {
         let text =
             |member: &Member| format!("{} {:?} {};", member.name, member.domain, member.store.id());
-        self.0.iter().map(text).collect()
+        self.all.iter().map(text).collect()
     }
 
     /// The only cluster that has a pod of this address.
     pub(crate) fn with_pod(&self, ip: IpAddr) -> Option<&Member> {
         if !self.are_several() {
-            return self.0.first();
+            return self.all.first();
         }
-        let mut having = self.0.iter().filter(|one| one.store.read().pod_by_ip(ip).is_some());
+        let mut having = self.all.iter().filter(|one| one.store.read().pod_by_ip(ip).is_some());
         having.next().filter(|_| having.next().is_none())
     }
 
     /// Whether one of them at least is known, so that there is something to answer from.
     pub(crate) fn any_known(&self) -> bool {
-        self.0.iter().any(|member| member.store.synced())
+        self.all.iter().any(|member| member.store.synced())
     }
 
     /// Whether all are known.
     pub(crate) fn all_known(&self) -> bool {
-        self.0.iter().all(|member| member.store.synced())
+        self.all.iter().all(|member| member.store.synced())
     }
 
     /// The time of the last change of any, as a zone's serial tells it.
     pub(crate) fn serial(&self) -> u32 {
-        self.0.iter().map(|member| member.store.serial()).max().unwrap_or_default()
+        self.all.iter().map(|member| member.store.serial()).max().unwrap_or_default()
     }
 
     /// The time of the last change of external addresses of any.
     pub(crate) fn external_serial(&self) -> u32 {
-        self.0.iter().map(|member| member.store.external_serial()).max().unwrap_or_default()
+        self.all.iter().map(|member| member.store.external_serial()).max().unwrap_or_default()
     }
 
     /// Says on an answer from a cluster that its objects may be out of date, if so. A denial is from none: it says of all that
     /// they lack the name.
     pub(crate) fn note(&self, from: Option<&Member>, answer: &mut Answer) {
-        let mut standings = self.0.iter().map(|member| (member, member.store.standing()));
+        let mut standings = self.all.iter().map(|member| (member, member.store.standing()));
         let stale = match from {
             Some(member) => Some((member, member.store.standing())),
             None => standings.find(|(_, standing)| standing.stale_since().is_some()),

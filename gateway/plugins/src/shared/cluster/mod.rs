@@ -6,6 +6,7 @@ pub(crate) mod connection;
 pub(crate) mod member;
 pub(crate) mod metrics;
 pub(crate) mod name;
+mod overlap;
 mod pen;
 pub(crate) mod source;
 pub(crate) mod stale;

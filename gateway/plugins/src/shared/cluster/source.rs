@@ -12,6 +12,7 @@ use wire::Name;
 
 use super::connection::Connection;
 use super::metrics::{self, Figures};
+use super::overlap::Registry;
 use super::verify;
 
 /// How often the log says that the start waits.
@@ -41,7 +42,7 @@ pub(crate) struct Source {
 
 /// A cluster's watches and the store that they fill.
 #[derive(Debug)]
-struct Watched {
+pub(super) struct Watched {
     /// The watches; they end with this.
     watches: Arc<WatchSet>,
     /// Whether somebody tells the log that the start waits for it.
@@ -126,6 +127,16 @@ impl Source {
             }
             _ => keep_last(setup, &watched.watches),
         }
+        if !name.is_empty() && setup.clusters().len() > 1 {
+            let registry = setup.share("clusters", || Ok(Arc::<Registry>::default()))?;
+            registry.add(name, &watched);
+            setup.task(|mut stop| async move {
+                tokio::select! {
+                    () = stop.reached(Stage::Draining) => {}
+                    () = registry.watch() => {}
+                }
+            });
+        }
         Ok(Arc::new(Self { name: name.into(), domain: connection.domain.clone(), watched }))
     }
 
@@ -147,7 +158,7 @@ impl Source {
 
     /// The store.
     pub(crate) fn store(&self) -> &Store {
-        self.watched.watches.store()
+        self.watched.store()
     }
 
     /// Waits until the cluster is known, for `limit` at most.
@@ -184,6 +195,11 @@ impl Watched {
     /// What is shared of these watches.
     fn new(watches: Arc<WatchSet>) -> Self {
         Self { watches, told: AtomicBool::new(false) }
+    }
+
+    /// The store.
+    pub(super) fn store(&self) -> &Store {
+        self.watches.store()
     }
 
     /// Waits until the cluster is known, for `limit` at most. Only the first who waits says so in the log.
