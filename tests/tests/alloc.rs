@@ -31,6 +31,13 @@ metadata: {name: bare, namespace: shop}
 spec: {clusterIP: 10.96.10.99, ports: [{name: http, port: 80}]}
 ";
 
+/// What a second cluster has.
+const DESK: &str = "apiVersion: v1
+kind: Service
+metadata: {name: only, namespace: more}
+spec: {clusterIP: 10.97.0.9, ports: [{name: http, port: 80}]}
+";
+
 /// What is asked, and the response code and the number of answers that it gets.
 const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("web.shop.svc.cluster.local", "A", 0, 1),
@@ -73,6 +80,12 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("web.shop.svc.reach.test", "A", 0, 2),
     ("_http._tcp.web.shop.svc.reach.test", "SRV", 0, 2),
     ("bare.shop.svc.reach.test", "A", 0, 0),
+    ("web.shop.svc.union.test", "A", 0, 1),
+    ("front.shop.svc.union.test", "A", 0, 2),
+    ("only.more.svc.union.test", "A", 0, 1),
+    ("only.more.svc.union.test", "SRV", 0, 1),
+    ("9.0.97.10.in-addr.arpa", "PTR", 0, 1),
+    ("nothing.shop.svc.union.test", "A", 3, 0),
     ("elsewhere.example", "A", 5, 0),
 ];
 
@@ -127,6 +140,21 @@ reach.test:{port} tls://reach.test:{secure} {{
         manifests {manifests}
         pods verified
         reach loadbalancer externalip endpoints
+    }}
+    loadbalance
+}}
+cluster://shop {{
+    manifests {manifests}
+}}
+cluster://desk {{
+    manifests {manifests}/../desk
+}}
+union.test:{port} tls://union.test:{secure} 10.97.0.0/16:{port} tls://10.97.0.0/16:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    kubernetes {{
+        cluster shop desk
     }}
     loadbalance
 }}
@@ -246,6 +274,7 @@ fn cached_and_authoritative_answers_allocate_nothing() {
     let folder = Folder::new("alloc");
     folder.write("manifests/shop.yaml", MANIFESTS);
     folder.write("manifests/bare.yaml", BARE);
+    folder.write("desk/only.yaml", DESK);
     folder.write("zoned", ZONE);
     let (port, secure, pki) = (free_port(), free_port(), Pki::new());
     let pair = pki.server("server", &["127.0.0.1"]);
