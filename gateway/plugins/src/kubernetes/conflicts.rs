@@ -1,9 +1,10 @@
 //! Services that several clusters of a union have: found beside the queries, and counted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::metrics::{describe, gauge};
+use tokio::time::{Instant, sleep};
 use wire::Name;
 
 use super::Cluster;
@@ -51,7 +52,7 @@ pub(super) async fn watch(cluster: Arc<Cluster>) {
                 *last = hidden.count;
             }
         }
-        tokio::time::sleep(PERIOD.max(began.elapsed() * REST)).await;
+        sleep(PERIOD.max(began.elapsed() * REST)).await;
     }
 }
 

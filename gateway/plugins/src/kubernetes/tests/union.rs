@@ -1,10 +1,12 @@
 //! Alias zones, and several clusters under one zone.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use engine::testing::Bench;
 
 use super::{CHAIN, ask, table, union};
+use crate::shared::testing::logged;
 
 /// A cluster.
 const PROD: &str = "
@@ -345,6 +347,38 @@ fn who_asks_is_known_if_one_cluster_has_the_address() {
         let want = "NOERROR aa rd | web.shop.billing.svc.k8s.test. 5 CNAME web.shop.svc.k8s.test.; web.shop.svc.k8s.test. 5 A 10.96.0.10";
         assert_eq!(reply, if found { want } else { none });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_of_several_clusters_are_counted_and_told() {
+    logged();
+    let bench = both("");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let page = engine::metrics::render();
+    for (cluster, count) in [("prod", 0), ("stage", 4)] {
+        let line = format!(
+            "causeway_kubernetes_conflicts{{cluster=\"{cluster}\",zone=\"k8s.test.\"}} {count}"
+        );
+        assert!(page.contains(&line), "{page}");
+    }
+    let lines = logged();
+    let said = "4 services of cluster stage, such as ";
+    assert_eq!(lines.iter().filter(|line| line.contains(said)).count(), 1, "{lines:?}");
+    drop(bench);
+}
+
+#[test]
+fn metadata_names_the_cluster_that_answers() {
+    let bench = both("");
+    let value = |name: &str| {
+        let mut x = bench.exchange(name);
+        bench.serve(&mut x);
+        let metadata = bench.gateway.live().sites()[0].metadata.clone();
+        let mut out = String::new();
+        metadata.value(&x, "kubernetes/cluster", &mut out).map(|()| out)
+    };
+    assert_eq!(value("web.shop.svc.k8s.test").as_deref(), Some("prod"));
+    assert_eq!(value("api.billing.svc.k8s.test").as_deref(), Some("stage"));
 }
 
 #[test]
