@@ -3,11 +3,12 @@
 /// Bytes of a unit, the measure of every block.
 const UNIT: usize = 8;
 /// Bits of a block's address that count units within a chunk.
-const UNIT_BITS: u32 = 13;
-/// Units of an ordinary chunk.
+const UNIT_BITS: u32 = 22;
+/// Units of an ordinary chunk: 32 MiB, which allocators take from the system and give back to it alone, and whose pages are not in
+/// memory before they are written to.
 const CHUNK_UNITS: usize = 1 << UNIT_BITS;
-/// Units of the first chunk, which is small because many stores are.
-const FIRST_UNITS: usize = 512;
+/// Units of the first two chunks, which are small because many stores are.
+const FIRST_UNITS: [usize; 2] = [512, 32 << 10];
 /// Sizes up to this many units have a class each; above, eight classes share a doubling.
 const EXACT: usize = 64;
 /// Classes of block sizes: the exact ones and eight for each doubling up to a chunk.
@@ -22,7 +23,8 @@ pub(crate) struct Blob {
     len: u32,
 }
 
-/// Chunks and the free blocks in them. Nothing is given back to the allocator but blocks larger than a chunk.
+/// Chunks and the free blocks in them. Nothing is given back to the allocator but blocks larger than a chunk: a store that shrinks is
+/// copied into another one.
 #[derive(Debug)]
 pub(crate) struct Arena {
     /// The chunks; an unused one of a former large block is empty.
@@ -33,6 +35,10 @@ pub(crate) struct Arena {
     free: Vec<Vec<u32>>,
     /// Numbers of chunks whose large block is gone.
     spare: Vec<usize>,
+    /// Bytes of all blocks.
+    cut: usize,
+    /// Bytes of the blocks that are not free.
+    used: usize,
 }
 
 impl Arena {
@@ -43,7 +49,19 @@ impl Arena {
             current: (0, 0),
             free: vec![Vec::new(); CLASSES],
             spare: Vec::new(),
+            cut: 0,
+            used: 0,
         }
+    }
+
+    /// Gives the bytes of all blocks.
+    pub(crate) const fn held(&self) -> usize {
+        self.cut
+    }
+
+    /// Gives the bytes of the blocks that are not free.
+    pub(crate) const fn used(&self) -> usize {
+        self.used
     }
 
     /// Gives the bytes of a blob of this arena.
@@ -85,9 +103,14 @@ impl Arena {
     pub(crate) fn free(&mut self, blob: Blob) {
         match class(blob.len as usize) {
             Some(0) => {}
-            Some(class) => self.free[class].push(blob.at),
+            Some(class) => {
+                self.used -= units(class) * UNIT;
+                self.free[class].push(blob.at);
+            }
             None => {
                 let (chunk, _) = split(blob.at);
+                self.used -= self.chunks[chunk].len();
+                self.cut -= self.chunks[chunk].len();
                 self.chunks[chunk] = Box::default();
                 self.spare.push(chunk);
             }
@@ -97,7 +120,9 @@ impl Arena {
     /// Finds or cuts a block for so many bytes.
     fn block(&mut self, len: usize) -> u32 {
         let Some(class) = class(len) else {
-            let chunk = vec![0; len.next_multiple_of(UNIT)].into();
+            let chunk: Box<[u8]> = vec![0; len.next_multiple_of(UNIT)].into();
+            self.used += chunk.len();
+            self.cut += chunk.len();
             let number = match self.spare.pop() {
                 Some(number) => {
                     self.chunks[number] = chunk;
@@ -110,16 +135,18 @@ impl Arena {
             };
             return address(number, 0);
         };
+        let units = units(class);
+        self.used += units * UNIT;
         if let Some(at) = self.free[class].pop() {
             return at;
         }
-        let units = units(class);
+        self.cut += units * UNIT;
         let (chunk, start) = self.current;
         if self.chunks.get(chunk).is_some_and(|chunk| (start + units) * UNIT <= chunk.len()) {
             self.current.1 += units;
             return address(chunk, start);
         }
-        let size = if self.chunks.is_empty() { FIRST_UNITS.max(units) } else { CHUNK_UNITS };
+        let size = FIRST_UNITS.get(self.chunks.len()).map_or(CHUNK_UNITS, |size| units.max(*size));
         self.chunks.push(vec![0; size * UNIT].into());
         self.current = (self.chunks.len() - 1, units);
         address(self.chunks.len() - 1, 0)
@@ -150,7 +177,7 @@ const fn units(class: usize) -> usize {
     (EXACT << doubling) + step * (8 << doubling)
 }
 
-/// Makes an address. 19 bits of chunk number reach 32 GiB, more than a cluster's names can fill.
+/// Makes an address. Ten bits of chunk number reach 32 GiB, more than a cluster's names can fill.
 const fn address(chunk: usize, unit: usize) -> u32 {
     ((chunk as u32) << UNIT_BITS) | unit as u32
 }
@@ -166,7 +193,7 @@ mod tests {
 
     #[test]
     fn classes_cover_every_size_without_gaps() {
-        for len in 1..=CHUNK_UNITS * UNIT {
+        for len in (1..100_000).chain((100_000..=CHUNK_UNITS * UNIT).step_by(991)) {
             let class = class(len).unwrap();
             assert!(class < CLASSES, "{len}");
             assert!(units(class) * UNIT >= len, "{len}");
@@ -185,7 +212,11 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let pick = (seed >> 33) as usize;
-            let len = if pick.is_multiple_of(997) { 70_000 + pick % 9_000 } else { pick % 700 };
+            let len = match pick % 5003 {
+                0 => CHUNK_UNITS * UNIT + 1 + pick % 9_000,
+                1..5 => 70_000 + pick % 9_000,
+                _ => pick % 700,
+            };
             let bytes = vec![round as u8; len];
             match pick % 3 {
                 0 if !kept.is_empty() => {
@@ -202,5 +233,8 @@ mod tests {
         for (blob, bytes) in &kept {
             assert_eq!(arena.get(*blob), bytes);
         }
+        assert!(arena.used() > 0 && arena.used() <= arena.held());
+        kept.into_iter().for_each(|(blob, _)| arena.free(blob));
+        assert_eq!(arena.used(), 0);
     }
 }

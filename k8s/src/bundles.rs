@@ -182,7 +182,7 @@ fn bundle_change(imported: bool, kind: ServiceKind) -> Change {
 }
 
 /// Gives a slice's name, put together in `buffer` if it is not whole in the arena.
-fn bundle_name<'b>(
+pub(crate) fn bundle_name<'b>(
     arena: &'b Arena,
     services: &Family,
     imports: &Family,

@@ -11,6 +11,7 @@ mod arena;
 mod bundles;
 mod changes;
 mod client;
+mod compact;
 mod compare;
 mod config;
 mod content;

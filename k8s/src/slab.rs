@@ -51,6 +51,21 @@ impl<T: Copy + Default> Slab<T> {
         self.free.push(number);
     }
 
+    /// Makes a slab in which the same numbers are free, but for those at the end, which it lacks; its records are the default.
+    pub(crate) fn blank(&self) -> Self {
+        let (mut free, mut len) = (self.free.clone(), self.len);
+        free.sort_unstable();
+        while free.last().is_some_and(|last| last + 1 == len) {
+            free.pop();
+            len -= 1;
+        }
+        // The lowest numbers are used again first, so that those at the end become free.
+        free.reverse();
+        free.shrink_to_fit();
+        let chunk = |_| vec![T::default(); CHUNK].into();
+        Self { chunks: (0..len.div_ceil(CHUNK as u32)).map(chunk).collect(), len, free }
+    }
+
     /// Gives one more than the highest number ever in use.
     pub(crate) const fn end(&self) -> u32 {
         self.len

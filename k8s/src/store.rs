@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     changes::{Log, Mark, Touched},
+    compact::Compact,
     content::{
         Change, Content, ExportRecord, IMPORTED, MORE, PREFIXED, Packed, SELECTOR, THERE,
         kind_flags,
@@ -26,6 +27,8 @@ use crate::{
 
 /// Objects that a sweep looks at under one lock.
 const STEP: u32 = 512;
+/// Deletions between two looks whether memory can be given back.
+const GONE: u32 = 1024;
 
 /// What a store is to hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -251,6 +254,8 @@ pub struct Writer {
     ports: Vec<u8>,
     /// Its packed name alone.
     blank: Vec<u8>,
+    /// Objects that were deleted since it was last looked whether memory can be given back.
+    gone: u32,
 }
 
 impl Writer {
@@ -275,6 +280,7 @@ impl Writer {
             blob: Vec::new(),
             ports: Vec::new(),
             blank: Vec::new(),
+            gone: 0,
         };
         (writer, store)
     }
@@ -343,6 +349,12 @@ impl Writer {
             | Event::Refused(kind, _) => *kind,
         };
         self.note(kind, change);
+        if matches!(event, Event::Delete(_)) {
+            self.gone += 1;
+            if self.gone >= GONE {
+                self.give_back();
+            }
+        }
     }
 
     /// Takes the write lock.
@@ -606,6 +618,18 @@ impl Writer {
         }
     }
 
+    /// Puts what is left of a store that has shrunk into less memory.
+    fn give_back(&mut self) {
+        self.gone = 0;
+        if !self.store.read().content.is_sparse() {
+            return;
+        }
+        let new = Compact::of(&self.store);
+        let old = self.lock().exchange(new);
+        // What takes longest, without the lock.
+        drop(old);
+    }
+
     /// Ends a list of all, or of a row.
     fn sweep(&mut self, kind: Kind, only: Option<usize>) {
         self.remove_unnamed(kind, only);
@@ -625,6 +649,7 @@ impl Writer {
         if only.is_none() {
             self.store.shared.kinds[kind.index()].kept.store(false, Relaxed);
         }
+        self.give_back();
     }
 
     /// Begins to take in a snapshot.

@@ -3,6 +3,7 @@
 mod apart;
 mod api;
 mod changes;
+mod compact;
 mod config;
 mod exec;
 mod freshness;

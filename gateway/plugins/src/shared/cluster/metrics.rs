@@ -1,8 +1,9 @@
 //! Figures of the watches.
 
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::metrics::{counter, describe, gauge, histogram};
+use engine::metrics::{Gauge, counter, describe, gauge, histogram};
 use k8s::{Difference, Kind, Probe, Source, Standing, State, Verdict};
 
 /// From the cause of a change of endpoints to the store, in seconds.
@@ -60,6 +61,8 @@ const STATES: [State; 6] = [
 pub(crate) struct Figures {
     /// The cluster, in a word.
     cluster: String,
+    /// How many objects there are, by [`Kind::index`]: a first list tells that of each object.
+    objects: [OnceLock<Gauge>; Kind::COUNT],
 }
 
 impl Figures {
@@ -90,7 +93,7 @@ impl Figures {
         ] {
             describe(name, help);
         }
-        Self { cluster: cluster(name, source) }
+        Self { cluster: cluster(name, source), objects: Default::default() }
     }
 }
 
@@ -168,6 +171,7 @@ impl Probe for Figures {
 
     fn objects(&self, kind: Kind, count: usize) {
         let labels = [("cluster", &*self.cluster), ("kind", kind.word())];
-        gauge(OBJECTS, &labels).set(count as f64);
+        let objects = self.objects[kind.index()].get_or_init(|| gauge(OBJECTS, &labels));
+        objects.set(count as f64);
     }
 }
