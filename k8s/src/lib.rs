@@ -32,6 +32,7 @@ mod proto;
 mod reader;
 mod records;
 mod resolve;
+mod rights;
 mod selector;
 mod set;
 mod slab;
@@ -56,6 +57,7 @@ pub use probe::{Probe, Quiet, State};
 pub use reader::{
     Balancer, EndpointRef, EndpointsIter, ExportRef, ImportRef, PodRef, Reader, ServiceRef,
 };
+pub use rights::Right;
 pub use selector::{Selector, SelectorError};
 pub use set::WatchSet;
 pub use snapshot::Snapshot;

@@ -70,8 +70,8 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Takes the declared clusters out of a Corefile's blocks. A name may be there once.
-pub(crate) fn declared(blocks: &[Block], wrong: &mut Vec<Diagnostic>) -> Vec<ClusterBlock> {
+/// Takes the declared clusters out of a Corefile's blocks. A name may be there once; `wrong` gets those that are there again.
+pub fn declared(blocks: &[Block], wrong: &mut Vec<Diagnostic>) -> Vec<ClusterBlock> {
     let mut all: Vec<ClusterBlock> = Vec::new();
     for cluster in blocks.iter().filter_map(ClusterBlock::read) {
         match all.iter().find(|other| other.name == cluster.name) {

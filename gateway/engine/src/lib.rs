@@ -28,7 +28,7 @@ mod trail;
 mod tests;
 
 pub use build::{Build, Built, Origin};
-pub use cluster::{CheckCluster, ClusterBlock};
+pub use cluster::{CheckCluster, ClusterBlock, declared as declared_clusters};
 pub use door::{Admission, Door, Http, Identity, Kept as SessionKept, Method, Session, Signature};
 pub use exchange::{Begin, End, Exchange, Fault, Query, Transport};
 pub use gate::Reach;

@@ -8,6 +8,9 @@ mod tests;
 use config::Diagnostic;
 use engine::ClusterBlock;
 
+pub use k8s::Right;
+pub use shared::cluster::rights::{Demand, demands};
+
 /// Says what is wrong with a declared cluster that no plugin uses.
 ///
 /// # Errors

@@ -11,6 +11,8 @@ Usage: causeway [FLAGS]             serve
        causeway check [FILE]        say whether a Corefile is right, and what is wrong with it (also 'stdin')
        causeway config [FLAGS]      print each setting with where it came from
        causeway demo [FLAGS]        serve a made-up cluster on ports that anybody may open
+       causeway rbac [-account NAMESPACE/NAME] [-cluster CLUSTER] [FILE]
+                                    print the roles that a Corefile needs in its clusters (also 'stdin')
        causeway secret NAME [GROUP...]
                                     make secrets for a client, and the lines for the file that `identity` reads
        causeway status              say how the running process is
@@ -41,6 +43,15 @@ pub(crate) enum Command {
     Check(Flags, PathBuf),
     /// Print the settings.
     Config(Flags),
+    /// Print the roles that a Corefile takes.
+    Rbac {
+        /// The Corefile.
+        file: PathBuf,
+        /// Who is bound to them: namespace and name of a ServiceAccount.
+        account: String,
+        /// The one cluster that is meant.
+        cluster: Option<String>,
+    },
     /// Make secrets for a client that is in these groups.
     Secret(String, Vec<String>),
     /// Ask the running process.
@@ -95,6 +106,9 @@ pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Command, Ref
         return ask(verb, words);
     }
     let verb = words.next_if(|word| matches!(&**word, "check" | "config" | "demo" | "secret"));
+    if words.next_if(|word| word == "rbac").is_some() {
+        return rbac(words);
+    }
     let mut flags = Flags::default();
     let mut rest = Vec::new();
     while let Some(word) = words.next() {
@@ -213,6 +227,42 @@ fn ask(verb: String, mut words: impl Iterator<Item = String>) -> Result<Command,
     Ok(Command::Ask(flags, asked))
 }
 
+/// Reads the words behind `rbac`.
+fn rbac(mut words: impl Iterator<Item = String>) -> Result<Command, Refused> {
+    let (mut file, mut account, mut cluster) = (None, crate::rbac::ACCOUNT.to_owned(), None);
+    while let Some(word) = words.next() {
+        let flag = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+        let Some(flag) = flag.filter(|flag| !flag.is_empty()) else {
+            if let Some(one) = file.replace(word) {
+                let what = format!("rbac reads one Corefile, not '{one}' and another one");
+                return Err(Refused { what, code: 1 });
+            }
+            continue;
+        };
+        let (name, given) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        if matches!(name, "h" | "help") {
+            return Ok(Command::Usage);
+        }
+        if !matches!(name, "account" | "cluster" | "conf") {
+            let what = format!("flag provided but not defined: -{name}");
+            return Err(Refused { what, code: 2 });
+        }
+        let Some(value) = given.or_else(|| words.next()) else {
+            return Err(Refused { what: format!("flag needs an argument: -{name}"), code: 2 });
+        };
+        match name {
+            "account" => account = value,
+            "cluster" => cluster = Some(value),
+            _ => file = Some(value),
+        }
+    }
+    let file = PathBuf::from(file.unwrap_or_else(|| "Corefile".to_owned()));
+    Ok(Command::Rbac { file, account, cluster })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +295,15 @@ mod tests {
         Command::Ask(flags, Asked { verb: verb.to_owned(), words, socket, json })
     }
 
+    /// The command to print roles.
+    fn roles(file: &str, account: &str, cluster: Option<&str>) -> Command {
+        Command::Rbac {
+            file: file.into(),
+            account: account.to_owned(),
+            cluster: cluster.map(str::to_owned),
+        }
+    }
+
     #[test]
     fn flags_are_read_as_coredns_does() {
         for (text, want) in [
@@ -266,6 +325,23 @@ mod tests {
             ("check x", Ok(Command::Check(sets(&[]), "x".into()))),
             ("check", Ok(Command::Check(sets(&[]), "Corefile".into()))),
             ("demo", Ok(Command::Demo(sets(&[])))),
+            ("rbac", Ok(roles("Corefile", "causeway/causeway-remote", None))),
+            ("rbac -account dns/edge --cluster=prod x", Ok(roles("x", "dns/edge", Some("prod")))),
+            (
+                "rbac x y",
+                Err(Refused {
+                    what: "rbac reads one Corefile, not 'x' and another one".into(),
+                    code: 1,
+                }),
+            ),
+            (
+                "rbac -p 53",
+                Err(Refused { what: "flag provided but not defined: -p".into(), code: 2 }),
+            ),
+            (
+                "rbac -account",
+                Err(Refused { what: "flag needs an argument: -account".into(), code: 2 }),
+            ),
             ("secret alice", Ok(Command::Secret("alice".into(), vec![]))),
             ("secret alice a b", Ok(Command::Secret("alice".into(), vec!["a".into(), "b".into()]))),
             (

@@ -5,6 +5,7 @@ mod control;
 mod demo;
 mod flags;
 mod logger;
+mod rbac;
 mod run;
 mod secret;
 mod signals;
@@ -75,6 +76,16 @@ fn command_line(command: Command) -> ExitCode {
                 Err(wrong) => fail(&wrong),
             }
         }),
+        Command::Rbac { file, account, cluster } => {
+            let read = source(Some(&file));
+            match read.and_then(|source| rbac::manifests(&source, &account, cluster.as_deref())) {
+                Ok(text) => {
+                    print(&text);
+                    ExitCode::SUCCESS
+                }
+                Err(wrong) => fail(&wrong),
+            }
+        }
         Command::Demo(flags) => with_settings(&flags, |settings, provenance| {
             let port = match provenance.of("port") {
                 "default" => demo::PORT,

@@ -30,6 +30,8 @@ use nameserver::Servers;
 use reach::Order;
 use union::Pointers;
 
+pub(crate) use setup::follows;
+
 /// The registry entry.
 pub static PLUGIN: Descriptor =
     Descriptor { name: "kubernetes", readme: include_str!("README.md"), setup: setup::set_up };

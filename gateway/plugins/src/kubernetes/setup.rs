@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::value::ResolvConf;
-use config::{Diagnostic, Prop, Word, Words};
+use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::{Role, Setup, Stage};
 use k8s::{Keep, Selector};
 use wire::Name;
@@ -17,6 +17,7 @@ use super::{Cluster, Kubernetes, Pods, conflicts};
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::connection::{self, Connection};
 use crate::shared::cluster::member::{Member, Members};
+use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Want};
 use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
@@ -254,6 +255,17 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         };
         Ok(sources.into_iter().map(Member::of).collect())
     })
+}
+
+/// Reads what a directive follows, as it stands.
+///
+/// # Errors
+/// Wrong lines.
+pub(crate) fn follows(directive: &Directive) -> Result<Follows, Diagnostic> {
+    let (mut config, mut connection) = (Config::default(), Connection::default());
+    directive.read_block_of((PROPS, &mut config), (connection::PROPS, &mut connection))?;
+    let keep = config.keep(false);
+    Ok(Follows { clusters: config.clusters, connection, keep })
 }
 
 /// Sets the plugin up with the clusters that `connect` gives.

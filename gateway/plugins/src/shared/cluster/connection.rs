@@ -265,6 +265,23 @@ impl Connection {
         }
     }
 
+    /// Where the cluster is, in words; nowhere if it is a folder of manifests. No file is looked at.
+    pub(super) fn place(&self) -> Option<String> {
+        if self.manifests.is_some() {
+            return None;
+        }
+        Some(match (&self.kubeconfig, &self.endpoint) {
+            (Some((_, Some(context))), _) => context.clone(),
+            (Some((file, None)), _) => file.text.clone(),
+            (None, Some(url)) => {
+                let host = url.text.split_once("://").map_or(&*url.text, |(_, rest)| rest);
+                // An address may carry a password, which is nobody's to see.
+                host.rsplit_once('@').map_or(host, |(_, host)| host).to_owned()
+            }
+            (None, None) => "in-cluster".to_owned(),
+        })
+    }
+
     /// Where the cluster is. A kubeconfig file is stronger than an address, and without either it is the one around this
     /// process.
     ///

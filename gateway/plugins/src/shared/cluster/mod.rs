@@ -8,6 +8,7 @@ pub(crate) mod metrics;
 pub(crate) mod name;
 mod overlap;
 mod pen;
+pub(crate) mod rights;
 pub(crate) mod source;
 pub(crate) mod stale;
 mod verify;

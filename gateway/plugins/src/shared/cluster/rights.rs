@@ -1,0 +1,107 @@
+//! The rights that a Corefile takes in each of its clusters, found out without asking any.
+
+use config::{Block, Diagnostic, Directive, Word};
+use engine::{ClusterBlock, declared_clusters};
+use k8s::{Keep, Right};
+
+use super::connection::Connection;
+
+/// What a directive follows.
+#[derive(Debug)]
+pub(crate) struct Follows {
+    /// The declared clusters; none if the directive's own lines say which one.
+    pub(crate) clusters: Vec<Word>,
+    /// What its own lines say.
+    pub(crate) connection: Connection,
+    /// What is kept of each.
+    pub(crate) keep: Keep,
+}
+
+/// Reads what a directive follows.
+type Read = fn(&Directive) -> Result<Follows, Diagnostic>;
+
+/// The plugins that follow clusters.
+const PLUGINS: [(&str, Read); 1] = [("kubernetes", crate::kubernetes::follows)];
+
+/// A cluster, and the rights that a Corefile takes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The name that it is declared by, or else how it is reached, in words.
+    pub cluster: String,
+    /// The rights, in order.
+    pub rights: Vec<Right>,
+}
+
+/// Gives the clusters of a Corefile's blocks with the rights that these take there, in the order in which they are used. Folders of
+/// manifests take none. No file is read but the Corefile: this can be asked anywhere.
+///
+/// # Errors
+/// All that is wrong with the lines that matter to it.
+pub fn demands(blocks: &[Block]) -> Result<Vec<Demand>, Vec<Diagnostic>> {
+    let mut wrong = Vec::new();
+    let mut all: Vec<Demand> = Vec::new();
+    let declared = declared_clusters(blocks, &mut wrong);
+    for directive in
+        blocks.iter().filter(|one| one.cluster().is_none()).flat_map(|one| &one.directives)
+    {
+        let plugin = PLUGINS.iter().find(|(name, _)| *name == directive.name.text);
+        let Some((_, read)) = plugin else { continue };
+        match read(directive)
+            .and_then(|follows| places(&follows, &declared).map(|places| (places, follows.keep)))
+        {
+            Ok((places, keep)) => places.iter().for_each(|place| add(&mut all, place, &keep)),
+            Err(diagnostic) => wrong.extend(diagnostic.apart()),
+        }
+    }
+    all.iter_mut().for_each(Demand::tidy);
+    if wrong.is_empty() { Ok(all) } else { Err(wrong) }
+}
+
+/// Where what a directive follows is; nowhere if it is a folder of manifests.
+fn places(follows: &Follows, declared: &[ClusterBlock]) -> Result<Vec<String>, Diagnostic> {
+    if follows.clusters.is_empty() {
+        return Ok(follows.connection.place().into_iter().collect());
+    }
+    let mut all = Vec::new();
+    for word in &follows.clusters {
+        let Some(block) = declared.iter().find(|block| block.name() == word.text) else {
+            let names: Vec<&str> = declared.iter().map(ClusterBlock::name).collect();
+            let wrong = word.wrong("is no declared cluster");
+            return Err(match &names[..] {
+                [] => wrong
+                    .help(format!("declare it beside the server blocks: cluster://{word} {{ … }}")),
+                names => wrong.help(config::value::known(&word.text, names)),
+            });
+        };
+        if Connection::declared(block)?.place().is_some() {
+            all.push(block.name().to_owned());
+        }
+    }
+    Ok(all)
+}
+
+/// Adds what is kept of a cluster.
+fn add(all: &mut Vec<Demand>, cluster: &str, keep: &Keep) {
+    let rights = keep.rights();
+    match all.iter_mut().find(|demand| demand.cluster == cluster) {
+        Some(demand) => demand.rights.extend(rights),
+        None => all.push(Demand { cluster: cluster.to_owned(), rights }),
+    }
+}
+
+impl Demand {
+    /// Puts the rights in order, each once, and takes out those in a namespace that a right on the whole cluster has in it.
+    fn tidy(&mut self) {
+        let everywhere: Vec<(&str, &str)> = self
+            .rights
+            .iter()
+            .filter(|right| right.namespace.is_empty())
+            .map(|right| (right.group, right.resource))
+            .collect();
+        self.rights.retain(|right| {
+            right.namespace.is_empty() || !everywhere.contains(&(right.group, right.resource))
+        });
+        self.rights.sort_unstable();
+        self.rights.dedup();
+    }
+}
