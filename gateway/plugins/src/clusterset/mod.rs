@@ -24,6 +24,8 @@ use crate::shared::zones::Zones;
 use member::Member;
 use reach::Order;
 
+pub(crate) use setup::follows;
+
 /// The registry entry.
 pub static PLUGIN: Descriptor =
     Descriptor { name: "clusterset", readme: include_str!("README.md"), setup: setup::set_up };

@@ -4,7 +4,7 @@ use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Diagnostic, Prop, Word};
+use config::{Diagnostic, Directive, Prop, Word};
 use engine::{Role, Setup};
 use k8s::{Keep, Selector, Store};
 
@@ -13,6 +13,8 @@ use super::member::{Exports, Member, Stands, unix_time};
 use super::reach::Order;
 use super::{Clusterset, Set};
 use crate::shared::cluster::address::{Label, is_reverse};
+use crate::shared::cluster::connection::Connection;
+use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Source, Want};
 use crate::shared::fall::Fall;
 use crate::shared::host;
@@ -163,6 +165,22 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     set_up_with(setup, connect, |_, store| store.standing()).map(drop)
 }
 
+/// Reads what a directive follows, as it stands.
+///
+/// # Errors
+/// Wrong lines.
+pub(crate) fn follows(directive: &Directive) -> Result<Follows, Diagnostic> {
+    let config = Config::read(directive)?;
+    let keep = Keep {
+        multicluster: config.is_from(From::Imports),
+        exports: config.is_from(From::Exports) && config.label.is_none(),
+        namespaces: config.namespaces,
+        endpoints: true,
+        ..Keep::default()
+    };
+    Ok(Follows { clusters: config.clusters, connection: Connection::default(), keep })
+}
+
 /// Sets the plugin up with the stores that `connect` gives, whose state `stands` says.
 ///
 /// # Errors
@@ -173,17 +191,7 @@ pub(super) fn set_up_with(
     stands: Stands,
 ) -> Result<Arc<Set>, Diagnostic> {
     let directive = setup.once()?;
-    let mut config = Config {
-        clusters: Vec::new(),
-        sources: Vec::new(),
-        keep: KEEP,
-        label: None,
-        namespaces: Vec::new(),
-        reach: Order::default(),
-        ttl: TTL,
-        fall: None,
-    };
-    directive.read_block(PROPS, &mut config)?;
+    let config = Config::read(directive)?;
     let (reverse, zones): (Vec<_>, Vec<_>) =
         setup.zones_of(&directive.args).into_iter().partition(is_reverse);
     if zones.is_empty() {
@@ -194,11 +202,6 @@ pub(super) fn set_up_with(
         let odd = directive.name.wrong("has nothing in zones of addresses");
         setup.warn(odd.help("reverse names are `kubernetes`' to answer, cluster by cluster"));
     }
-    if config.clusters.is_empty() {
-        let wrong = directive.name.wrong("names no cluster");
-        return Err(wrong.help("write `cluster NAME...`, and declare each: cluster://NAME { … }"));
-    }
-    config.check()?;
     let mut members = Vec::new();
     for word in &config.clusters {
         members.push(config.member(setup, word, &mut connect, stands)?);
@@ -224,6 +227,28 @@ pub(super) fn set_up_with(
 }
 
 impl Config {
+    /// Reads a directive.
+    fn read(directive: &Directive) -> Result<Self, Diagnostic> {
+        let mut config = Self {
+            clusters: Vec::new(),
+            sources: Vec::new(),
+            keep: KEEP,
+            label: None,
+            namespaces: Vec::new(),
+            reach: Order::default(),
+            ttl: TTL,
+            fall: None,
+        };
+        directive.read_block(PROPS, &mut config)?;
+        if config.clusters.is_empty() {
+            let wrong = directive.name.wrong("names no cluster");
+            let help = "write `cluster NAME...`, and declare each: cluster://NAME { … }";
+            return Err(wrong.help(help));
+        }
+        config.check()?;
+        Ok(config)
+    }
+
     /// Whether services are found there. Both places are looked at unless one is stated; where a label is in place of exports,
     /// imports are not expected.
     fn is_from(&self, from: From) -> bool {

@@ -21,7 +21,8 @@ pub(crate) struct Follows {
 type Read = fn(&Directive) -> Result<Follows, Diagnostic>;
 
 /// The plugins that follow clusters.
-const PLUGINS: [(&str, Read); 1] = [("kubernetes", crate::kubernetes::follows)];
+const PLUGINS: [(&str, Read); 2] =
+    [("kubernetes", crate::kubernetes::follows), ("clusterset", crate::clusterset::follows)];
 
 /// A cluster, and the rights that a Corefile takes there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,5 +104,155 @@ impl Demand {
         });
         self.rights.sort_unstable();
         self.rights.dedup();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What a Corefile takes, a line a cluster; or what is wrong with it.
+    fn of(corefile: &str) -> String {
+        let parsed = config::corefile::parse(
+            Path::new("Corefile"),
+            corefile,
+            &|_| None,
+            &config::corefile::Disk,
+        );
+        let right = |right: &Right| {
+            let place = if right.namespace.is_empty() { "*" } else { &*right.namespace };
+            format!("{place}:{}:{}", right.resource, right.verbs.join("+"))
+        };
+        match demands(&parsed.unwrap().blocks) {
+            Ok(all) => {
+                let line = |demand: &Demand| {
+                    let rights: Vec<_> = demand.rights.iter().map(right).collect();
+                    format!("{}: {}", demand.cluster, rights.join(" "))
+                };
+                all.iter().map(line).collect::<Vec<_>>().join("\n")
+            }
+            Err(wrong) => wrong.iter().map(|one| one.what.clone()).collect::<Vec<_>>().join("\n"),
+        }
+    }
+
+    #[test]
+    fn options_decide_which_rights_are_needed() {
+        let block = |properties: &str| {
+            of(&format!(
+                "cluster.local clusterset.local {{\n kubernetes {{\n {properties}\n }}\n k8s_external lb.example.org\n}}\n"
+            ))
+        };
+        let basic = "*:namespaces:list+watch *:services:list+watch";
+        let slices = "*:endpointslices:list+watch";
+        for (properties, want) in [
+            ("", format!("in-cluster: {basic} {slices}")),
+            ("noendpoints", format!("in-cluster: {basic}")),
+            ("kubeconfig /nosuch", format!("/nosuch: {basic} {slices}")),
+            ("kubeconfig /nosuch prod", format!("prod: {basic} {slices}")),
+            (
+                "endpoint https://user:secret@198.51.100.1:6443",
+                format!("198.51.100.1:6443: {basic} {slices}"),
+            ),
+            ("namespace_labels a=b", format!("in-cluster: {basic} {slices}")),
+            ("pods insecure", format!("in-cluster: {basic} {slices}")),
+            (
+                "pods verified",
+                format!("in-cluster: *:namespaces:list+watch *:pods:list+watch *:services:list+watch {slices}"),
+            ),
+            (
+                "multicluster clusterset.local",
+                format!("in-cluster: {basic} {slices} *:serviceimports:list+watch"),
+            ),
+            (
+                "namespaces shop edge\n noendpoints",
+                "in-cluster: edge:namespaces:get edge:services:list+watch shop:namespaces:get shop:services:list+watch"
+                    .to_owned(),
+            ),
+            ("manifests .", String::new()),
+        ] {
+            assert_eq!(block(properties), want, "{properties}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_one_cluster_add_up() {
+        let got = of("cluster://prod {
+    kubeconfig /nosuch
+}
+cluster://desk {
+    manifests /nosuch
+}
+a.test {
+    kubernetes {
+        cluster prod
+        namespaces shop
+        noendpoints
+    }
+}
+b.test {
+    kubernetes {
+        cluster desk
+    }
+}
+c.test {
+    kubernetes {
+        cluster prod
+        namespaces edge
+        pods verified
+        noendpoints
+    }
+}
+");
+        assert_eq!(
+            got,
+            "prod: edge:namespaces:get edge:pods:list+watch edge:services:list+watch shop:namespaces:get shop:services:list+watch"
+        );
+        // What the whole cluster shows need not be granted in a namespace.
+        let got = of("cluster://prod {
+    kubeconfig /nosuch
+}
+a.test {
+    kubernetes {
+        cluster prod
+        namespaces shop
+        pods verified
+    }
+}
+b.test {
+    kubernetes {
+        cluster prod
+        noendpoints
+    }
+}
+clusterset.local {
+    clusterset {
+        cluster prod
+        namespaces shop
+    }
+}
+");
+        assert_eq!(
+            got,
+            "prod: *:namespaces:list+watch *:services:list+watch shop:pods:list+watch shop:endpointslices:list+watch \
+             shop:serviceexports:list+watch shop:serviceimports:list+watch"
+        );
+    }
+
+    #[test]
+    fn wrong_lines_are_told() {
+        for (corefile, want) in [
+            ("a.test {\n kubernetes {\n cluster prod\n }\n}\n", "is no declared cluster"),
+            (
+                "cluster://prod {\n}\na.test {\n kubernetes {\n cluster prod\n }\n}\n",
+                "says no way to connect",
+            ),
+            ("a.test {\n kubernetes {\n foo\n }\n}\n", "'foo' is not a property"),
+            ("a.test {\n clusterset\n}\n", "names no cluster"),
+        ] {
+            let got = of(corefile);
+            assert!(got.contains(want), "{corefile}: {got}");
+        }
     }
 }
