@@ -27,13 +27,14 @@ use kube::{
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, watch},
     time::{Instant, timeout},
 };
 
 use crate::{
     config::{Config, Source, kubeconfig},
     exec,
+    keeper::{self, Credential, Files},
     limit::Limiter,
     probe::Probe,
     proto::{self, Status},
@@ -106,6 +107,38 @@ pub(crate) struct Connection {
     stale: AtomicU64,
     /// What has been said of a trouble that goes on.
     said: Lock<Vec<String>>,
+    /// The last trouble, and when it was.
+    trouble: Lock<Option<(u64, String)>>,
+    /// What the last session was made of.
+    made: Lock<Option<Made>>,
+    /// Moves when followers are to begin anew with the session that is there then.
+    generation: watch::Sender<u64>,
+}
+
+/// What a session was made of.
+#[derive(Debug, Clone)]
+struct Made {
+    /// The server's authority.
+    host: String,
+    /// The files, as they were.
+    files: Files,
+    /// The credentials.
+    credentials: Vec<Credential>,
+}
+
+/// How a connection to an API server is doing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Connected {
+    /// Where the server is, in words without secrets.
+    pub source: String,
+    /// Its host and port; empty before the first try.
+    pub host: String,
+    /// What proves who both sides are.
+    pub credentials: Vec<Credential>,
+    /// The last trouble with the server, and its Unix time in seconds.
+    pub trouble: Option<(u64, String)>,
+    /// Whether that goes on.
+    pub troubled: bool,
 }
 
 /// A client with credentials as they were read at one time.
@@ -122,6 +155,8 @@ pub(crate) struct Session {
     until: Option<(AtomicU64, u64)>,
     /// Its number.
     number: u64,
+    /// What it was made of.
+    made: Made,
 }
 
 impl fmt::Debug for Session {
@@ -296,7 +331,14 @@ impl Connection {
             last: AtomicU64::new(0),
             stale: AtomicU64::new(0),
             said: Lock::new(Vec::new()),
+            trouble: Lock::new(None),
+            made: Lock::new(None),
+            generation: watch::Sender::new(0),
         });
+        // It ends with the connection; without a runtime there are no requests either.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(keeper::keep(Arc::downgrade(&connection)));
+        }
         open.push((key, Arc::downgrade(&connection)));
         connection
     }
@@ -380,6 +422,7 @@ impl Connection {
         match Session::new(&self.source, number).await {
             Ok(session) => {
                 let session = Arc::new(session);
+                self.note_made(&session);
                 *slot = Slot { session: Some(Arc::clone(&session)), refused: None };
                 Ok(session)
             }
@@ -399,8 +442,100 @@ impl Connection {
         }
     }
 
+    /// Makes a session of what is on disk now, and has all followers begin anew with it; the one in use stays if there can be
+    /// none.
+    pub(crate) async fn replace(&self) -> Result<(), Refusal> {
+        let mut slot = self.session.lock().await;
+        let number = self.last.fetch_add(1, Relaxed) + 1;
+        let session = Arc::new(Session::new(&self.source, number).await?);
+        self.note_made(&session);
+        *slot = Slot { session: Some(session), refused: None };
+        drop(slot);
+        self.generation.send_replace(number);
+        Ok(())
+    }
+
+    /// Has a program that issued credentials be run before they end, also where no request asks for that; followers begin anew
+    /// with what it issues.
+    pub(crate) async fn renew_early(&self) {
+        let slot = self.session.lock().await;
+        let Some(session) = slot.session.clone() else { return };
+        drop(slot);
+        let due = |until: &(AtomicU64, u64)| unix_time().0 >= until.0.load(Relaxed);
+        if !session.until.as_ref().is_some_and(due) || session.number <= self.stale.load(Relaxed) {
+            return;
+        }
+        // A trouble is told of where it is found.
+        if let Ok(new) = self.session().await
+            && new.number > session.number
+        {
+            self.generation.send_replace(new.number);
+        }
+    }
+
+    /// The authority of the server that the last session is with; empty before the first one.
+    pub(crate) fn host(&self) -> String {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.as_ref().map(|made| made.host.clone()).unwrap_or_default()
+    }
+
+    /// Moves when followers are to begin anew.
+    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Notes what a session was made of.
+    fn note_made(&self, session: &Session) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = made.replace(session.made.clone());
+        for one in &session.made.credentials {
+            self.probe.expiry(one.kind, one.life.map(|(_, end)| end));
+        }
+        for gone in before.iter().flat_map(|before| &before.credentials) {
+            if !session.made.credentials.iter().any(|one| one.kind == gone.kind) {
+                self.probe.expiry(gone.kind, None);
+            }
+        }
+    }
+
+    /// What the last session was made of; none before the first one.
+    pub(crate) fn made_of(&self) -> Option<(Files, Vec<Credential>)> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.as_ref().map(|made| (made.files.clone(), made.credentials.clone()))
+    }
+
+    /// Where the credentials came from that were not accepted, in words.
+    pub(crate) fn origin(&self) -> String {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let credentials = made.iter().flat_map(|made| &made.credentials);
+        let shown = credentials
+            .filter(|one| one.kind != "ca")
+            .map(|one| format!("{} of {}", one.kind.replace('_', " "), one.from));
+        match shown.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "none are stated".to_owned(),
+            shown => shown,
+        }
+    }
+
+    /// How it is doing.
+    pub(crate) fn connected(&self) -> Connected {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (host, credentials) =
+            made.map(|made| (made.host, made.credentials)).unwrap_or_default();
+        Connected { source: self.name(), host, credentials, trouble, troubled: !said.is_empty() }
+    }
+
+    /// Notes a trouble, whoever tells of it.
+    pub(crate) fn note_trouble(&self, cause: String) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = Some((unix_time().0, cause));
+    }
+
     /// Tells operators of a trouble with the server, once a cause until it is over.
     pub(crate) fn complain(&self, cause: &str) {
+        self.note_trouble(cause.to_owned());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.iter().any(|other| other == cause) || said.len() > 8 {
             return;
@@ -423,7 +558,7 @@ impl Connection {
     }
 
     /// Names the server for messages.
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.source {
             Source::InCluster => "of this cluster".to_owned(),
             Source::Endpoint { url, .. } => {
@@ -445,10 +580,11 @@ impl Connection {
 impl Session {
     /// Reads configuration and credentials, and makes a client of them.
     async fn new(source: &Source, number: u64) -> Result<Self, Refusal> {
-        let mut config = configuration(source).await?;
-        let mut until = None;
+        let (mut config, files) = configuration(source).await?;
+        let (mut until, mut issued) = (None, None);
         if let Some(exec) = config.auth_info.exec.take() {
             let expires = exec::run(&exec, &mut config.auth_info).await?;
+            issued = Some((exec.command.clone().unwrap_or_default(), expires));
             let now = unix_time().0;
             // Renewed when a fifth of the time is left, at most a minute; a program without an end says so by 401.
             let end = expires.unwrap_or(u64::MAX);
@@ -461,6 +597,9 @@ impl Session {
                 "the way to the API server leads through the proxy {host}, which is not supported: unset proxy-url and HTTPS_PROXY, or name the server in NO_PROXY"
             )));
         }
+        let issued = issued.as_ref().map(|(program, end)| (&**program, *end));
+        let credentials =
+            keeper::credentials(source, &config.auth_info, issued, config.root_cert.as_deref());
         let refuse = |error: kube::Error| Refusal(causes(&error));
         // Who else linked rustls may have left the choice of a provider open; the first to install one decides.
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
@@ -481,10 +620,12 @@ impl Session {
             .with_layer(&config.extra_headers_layer().map_err(refuse)?)
             .with_layer(&config.base_uri_layer())
             .build();
+        let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
         Ok(Self {
             client,
             credentials: Credentials::new(&config.auth_info)?,
-            host: config.cluster_url.authority().map(ToString::to_string).unwrap_or_default(),
+            made: Made { host: host.clone(), files, credentials },
+            host,
             compress: !config.disable_compression && *source != Source::InCluster,
             until,
             number,
@@ -492,11 +633,15 @@ impl Session {
     }
 }
 
-/// Reads the configuration of a source.
-async fn configuration(source: &Source) -> Result<kube::Config, Refusal> {
+/// Reads the configuration of a source, and tells of which files it is.
+async fn configuration(source: &Source) -> Result<(kube::Config, Files), Refusal> {
+    // Each is looked at before it is read, so that no change is missed.
+    let mut files = Files::default();
     let (file, context) = match source {
         Source::InCluster => {
-            return kube::Config::incluster().map_err(|error| {
+            keeper::account().iter().for_each(|file| files.add(file));
+            let config = kube::Config::incluster();
+            return config.map(|config| (config, files)).map_err(|error| {
                 Refusal(format!(
                     "this process has no service account of a cluster ({}): state `endpoint` or `kubeconfig`",
                     causes(&error)
@@ -520,6 +665,7 @@ async fn configuration(source: &Source) -> Result<kube::Config, Refusal> {
         }
         Source::Kubeconfig { file, context } => {
             let path = file.clone();
+            files.add(&path);
             let read = tokio::task::spawn_blocking(move || kubeconfig(&path)).await;
             let read = read.map_err(|error| Refusal(error.to_string()))?;
             (
@@ -530,9 +676,10 @@ async fn configuration(source: &Source) -> Result<kube::Config, Refusal> {
             )
         }
     };
+    keeper::named(&file, context.as_deref()).iter().for_each(|file| files.add(file));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-    config.map_err(|error| Refusal(causes(&error)))
+    config.map(|config| (config, files)).map_err(|error| Refusal(causes(&error)))
 }
 
 /// Joins an error with its causes, each once.

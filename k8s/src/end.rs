@@ -156,7 +156,7 @@ impl Follower {
     }
 
     /// Forgets the versions that the server does not know any more, or does not know yet.
-    fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         (self.version, self.newest) = (None, true);
         self.least.clear();
     }
@@ -172,6 +172,7 @@ impl Follower {
     /// Notes a failure of this kind alone and tells of it, once a cause until it is over.
     fn fail(&mut self, state: State, cause: &str) {
         self.state(state);
+        self.common.connection.note_trouble(format!("{}: {cause}", self.kind));
         if self.said.len() < CAUSES && !self.said.iter().any(|other| other == cause) {
             log::warn!(target: crate::LOG, "{}: {cause}; all else goes on", self.what());
             self.said.push(cause.to_owned());

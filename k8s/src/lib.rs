@@ -21,6 +21,7 @@ mod exec;
 mod exports;
 mod gzip;
 mod intern;
+mod keeper;
 mod limit;
 mod manifests;
 mod object;
@@ -45,7 +46,9 @@ mod watch;
 mod yaml;
 
 pub use changes::{Mark, Touched};
+pub use client::Connected;
 pub use config::{Config, Source, Tls, VERIFY, agent};
+pub use keeper::Credential;
 pub use limit::Limits;
 pub use manifests::{from_yaml, store_from_yaml};
 pub use object::{

@@ -85,6 +85,9 @@ pub trait Probe: fmt::Debug + Send + Sync {
     /// A kind could not be compared.
     fn unverified(&self, _kind: Kind) {}
 
+    /// Credentials of a kind (see [`crate::Credential`]) end at a Unix time in seconds, or do not say when.
+    fn expiry(&self, _kind: &str, _end: Option<u64>) {}
+
     /// So many objects of a kind are there.
     fn objects(&self, _kind: Kind, _count: usize) {}
 }

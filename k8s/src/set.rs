@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    client::Connection,
+    client::{Connected, Connection},
     config::{Config, Source},
     manifests::Folder,
     object::Kind,
@@ -52,6 +52,8 @@ pub struct WatchSet {
     compared: Option<Arc<OnceLock<Compared>>>,
     /// How often that is done in the background.
     every: watch::Sender<Option<Duration>>,
+    /// The connection; none for manifests.
+    connection: Option<Arc<Connection>>,
 }
 
 impl WatchSet {
@@ -79,6 +81,7 @@ impl WatchSet {
         let telling = runtime.spawn(telling).abort_handle();
         let (every, often) = watch::channel(config.verify);
         let mut compared = None;
+        let mut connection = None;
         let mut tasks = if let Source::Manifests(path) = &config.source {
             let filter = Filter {
                 namespaces: config.namespace_labels.clone(),
@@ -89,7 +92,7 @@ impl WatchSet {
             vec![runtime.spawn(read(folder, writer, probe, sender)).abort_handle()]
         } else {
             let cluster = Cluster {
-                connection: Connection::open(config, &probe),
+                connection: Arc::clone(connection.insert(Connection::open(config, &probe))),
                 kinds: Kind::ALL
                     .into_iter()
                     .filter(|kind| config.keep.holds(*kind))
@@ -115,12 +118,18 @@ impl WatchSet {
             loading,
             compared,
             every,
+            connection,
         })
     }
 
     /// Gives the store to read.
     pub const fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Says how the connection to the API server is doing; none where manifests stand for one.
+    pub fn connected(&self) -> Option<Connected> {
+        self.connection.as_ref().map(|connection| connection.connected())
     }
 
     /// Gives the key of the configuration that this follows.

@@ -223,20 +223,37 @@ impl Follower {
     /// Follows for ever.
     pub(crate) async fn run(mut self) {
         let mut repair = self.common.repair[self.kind.index()].subscribe();
+        let connection = Arc::clone(&self.common.connection);
+        let mut generation = connection.generation();
         loop {
-            let end = tokio::select! {
-                Ok(()) = repair.changed() => End::Repair,
-                end = self.turn() => end.err().unwrap_or(End::Closed),
+            generation.borrow_and_update();
+            let host = connection.host();
+            let turn = async {
+                let end = tokio::select! {
+                    Ok(()) = repair.changed() => End::Repair,
+                    end = self.turn() => end.err().unwrap_or(End::Closed),
+                };
+                let pause = match end {
+                    End::Forbidden(cause)
+                        if self.kind == Kind::Namespaces && !self.keep.apart().is_empty() =>
+                    {
+                        self.assume(&cause)
+                    }
+                    end => self.judge(end),
+                };
+                sleep(pause).await;
             };
-            let pause = match end {
-                End::Forbidden(cause)
-                    if self.kind == Kind::Namespaces && !self.keep.apart().is_empty() =>
-                {
-                    self.assume(&cause)
+            tokio::select! {
+                () = turn => {}
+                // What was read with other credentials ends here, and goes on with those of now.
+                Ok(()) = generation.changed() => {
+                    self.failures = 0;
+                    // Another server's versions are of another history.
+                    if connection.host() != host {
+                        self.start_over();
+                    }
                 }
-                end => self.judge(end),
-            };
-            sleep(pause).await;
+            }
         }
     }
 
@@ -313,8 +330,9 @@ impl Follower {
         if code == StatusCode::UNAUTHORIZED {
             self.common.connection.distrust(session);
             return Err(End::Network(format!(
-                "the credentials are not accepted (401 {})",
-                problem.message
+                "the credentials are not accepted (401 {}): {}",
+                problem.message,
+                self.common.connection.origin()
             )));
         }
         Err(match code {
