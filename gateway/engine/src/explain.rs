@@ -18,6 +18,9 @@ use crate::testing::show_data;
 /// How long a question may take where the block states nothing.
 const DEADLINE: Duration = Duration::from_secs(10);
 
+/// The port that whoever asks is taken to have.
+const PORT: u16 = 49_152;
+
 /// How `explain` is called.
 const USAGE: &str = "explain NAME [TYPE] [--view VIEW] [--from ADDRESS] [--as IDENTITY[,GROUP...]] [--at LISTENER] [--tcp]";
 
@@ -328,7 +331,9 @@ fn exchange(inquiry: &Inquiry, group: &Group) -> Box<Exchange> {
         |addr| addr.at(group.key.port),
     );
     let mut x = Exchange::new(group.id, transport, local);
-    x.query.peer = SocketAddr::new(inquiry.from, 53);
+    // Any port but the one that is asked: who asks itself gets nothing.
+    let port = if group.key.port == PORT { PORT + 1 } else { PORT };
+    x.query.peer = SocketAddr::new(inquiry.from, port);
     let mut request = Request {
         name: inquiry.name.clone(),
         rtype: inquiry.rtype,

@@ -391,7 +391,8 @@ impl<'a> Setup<'a> {
     }
 
     /// Has `handler` answer `verb` about `subject`, such as a cluster's name, at the control socket of the process. Blocks that
-    /// share a subject may each ask for it: the first one counts.
+    /// share a subject may each ask for it: the first one counts. Subjects of `status` are `SECTION/ANYTHING`: reports of one
+    /// section stand together.
     pub fn control(
         &mut self,
         verb: &'static str,

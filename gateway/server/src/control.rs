@@ -164,21 +164,19 @@ async fn status(args: Vec<String>, live: &Live, own: Own) -> Result<Report, Stri
         .with("up_seconds", own.up.as_secs())
         .with("reloads", reload)
         .with("listeners", listeners(live));
-    let mut plugins: Vec<&'static str> = Vec::new();
+    let mut sections: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut good = true;
     for one in live.controls("status") {
-        if !plugins.contains(&one.plugin) {
-            plugins.push(one.plugin);
+        let section = one.subject.split('/').next().unwrap_or_default();
+        let report = one.handler.run(Vec::new()).await?;
+        good &= report.good;
+        match sections.iter_mut().find(|(own, _)| *own == section) {
+            Some((_, all)) => all.push(report.value),
+            None => sections.push((section, vec![report.value])),
         }
     }
-    let mut good = true;
-    for plugin in plugins {
-        let mut all = Vec::new();
-        for one in live.controls("status").filter(|one| one.plugin == plugin) {
-            let report = one.handler.run(Vec::new()).await?;
-            good &= report.good;
-            all.push(report.value);
-        }
-        value = value.with(plugin, all);
+    for (section, all) in sections {
+        value = value.with(section.to_owned(), all);
     }
     let report = Report::new(value);
     Ok(if good { report } else { report.bad() })

@@ -1,5 +1,6 @@
 //! Queries: zone, look-up, aliases, and what is said of names that are not there.
 
+use engine::control::Value;
 use engine::{Carry, Exchange, Fault, Plugin, Ready, Step};
 use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
@@ -53,6 +54,10 @@ impl Plugin for Kubernetes {
     fn asked(&self, x: &mut Exchange, _carry: Carry) -> Step {
         alias::asked(x)
     }
+
+    fn explain(&self, x: &Exchange, step: Step) -> Option<Value> {
+        self.0.explain(x.request(), step)
+    }
 }
 
 impl Cluster {
@@ -73,7 +78,12 @@ impl Cluster {
                     let aliased = alias.map(|(name, _)| Verdict::Elsewhere(name));
                     return aliased.unwrap_or(Verdict::Pass);
                 }
-                Found::Nothing => return self.close(&mut sheet, zone, None, rcode::NXDOMAIN, true),
+                Found::Nothing => {
+                    if request.edns.present {
+                        self.say_why(zone, name, request.rtype, sheet.answer());
+                    }
+                    return self.close(&mut sheet, zone, None, rcode::NXDOMAIN, true);
+                }
                 // What is not known yet is not passed on, for a wrong denial would be kept (RFC 2308 §5). Reverse zones that
                 // `fallthrough` names are others' as well, who are not to wait for this cluster.
                 Found::NotYet if is_reverse(zone) && self.fall.is_named(name) => {

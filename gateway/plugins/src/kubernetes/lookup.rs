@@ -298,7 +298,7 @@ impl<'a> Service<'a> {
     }
 
     /// The name that it stands for; empty if it does not.
-    fn external(&self) -> &'a [u8] {
+    pub(super) fn external(&self) -> &'a [u8] {
         self.whole.as_ref().map_or(b"", ServiceRef::external_name)
     }
 }

@@ -3,6 +3,7 @@
 mod called;
 mod conflicts;
 mod copy;
+mod explain;
 mod handler;
 mod lookup;
 mod metadata;
@@ -11,6 +12,7 @@ mod reach;
 mod search;
 mod setup;
 mod union;
+mod why;
 
 #[cfg(test)]
 pub(crate) mod tests;

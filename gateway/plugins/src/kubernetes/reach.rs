@@ -89,6 +89,12 @@ impl Order {
         ways.into_iter().find(|way| way.leads_to(service))
     }
 
+    /// The word of the way that leads to a service.
+    pub(super) fn word(&self, service: &Service<'_>) -> Option<&'static str> {
+        let way = self.way(service)?;
+        WAYS.iter().find(|(_, own)| *own == way).map(|(word, _)| *word)
+    }
+
     /// Whether names have the ports of a service's endpoints, not its own.
     pub(super) fn by_endpoints(&self, service: &Service<'_>) -> bool {
         self.way(service) == Some(Way::Endpoints)

@@ -14,6 +14,7 @@ mod snapshot;
 mod start;
 mod union;
 mod unsynced;
+mod why;
 mod zones;
 
 use std::cell::RefCell;

@@ -206,8 +206,14 @@ fn a_service_that_no_kind_leads_to_says_what_was_looked_for() {
             // These have nothing to do with addresses.
             ("plain.shop.svc.cluster.local", NODATA),
             ("plain.shop.svc.cluster.local MX +edns", NODATA),
-            ("_nope._tcp.plain.shop.svc.cluster.local SRV +edns", NXDOMAIN),
-            ("nope.shop.svc.cluster.local +edns", NXDOMAIN),
+            (
+                "_nope._tcp.plain.shop.svc.cluster.local SRV +edns",
+                "NXDOMAIN aa rd |  | SOA(cluster.local. 5) | EDE 0 no TCP port \"nope\": service \"plain\" in namespace \"shop\"",
+            ),
+            (
+                "nope.shop.svc.cluster.local +edns",
+                "NXDOMAIN aa rd |  | SOA(cluster.local. 5) | EDE 0 no service \"nope\" in namespace \"shop\"",
+            ),
         ],
     );
 }

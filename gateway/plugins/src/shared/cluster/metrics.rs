@@ -24,6 +24,8 @@ const GRANTED: &str = "causeway_kubernetes_granted";
 const STALE: &str = "causeway_kubernetes_stale";
 /// When the cluster was last heard of, in Unix seconds.
 const HEARD: &str = "causeway_kubernetes_heard_timestamp_seconds";
+/// When credentials end, in Unix seconds.
+const EXPIRY: &str = "causeway_kubernetes_credential_expiry_timestamp_seconds";
 
 /// How old the snapshot on disk is, in seconds.
 const SNAPSHOT_AGE: &str = "causeway_kubernetes_snapshot_age_seconds";
@@ -83,6 +85,10 @@ impl Figures {
             (VERIFIED, "Comparisons of what is known with a new list, by their result."),
             (DIFFERENCES, "Objects that differed from a new list, by how."),
             (LAST, "When a kind was last compared with a new list, in Unix seconds."),
+            (
+                EXPIRY,
+                "When the credentials of a kind end, in Unix seconds; +Inf if they do not say when.",
+            ),
             (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
             (
                 SNAPSHOT_AGE,
@@ -167,6 +173,11 @@ impl Probe for Figures {
     fn unverified(&self, kind: Kind) {
         let labels = [("cluster", &*self.cluster), ("kind", kind.word()), ("result", "failed")];
         counter(VERIFIED, &labels).increment(1);
+    }
+
+    fn expiry(&self, kind: &str, end: Option<u64>) {
+        let labels = [("cluster", &*self.cluster), ("kind", kind)];
+        gauge(EXPIRY, &labels).set(end.map_or(f64::INFINITY, |end| end as f64));
     }
 
     fn objects(&self, kind: Kind, count: usize) {

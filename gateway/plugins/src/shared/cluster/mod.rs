@@ -11,6 +11,7 @@ mod pen;
 pub(crate) mod rights;
 pub(crate) mod source;
 pub(crate) mod stale;
+pub(crate) mod status;
 mod verify;
 
 use std::net::IpAddr;

@@ -13,6 +13,7 @@ use wire::Name;
 use super::connection::Connection;
 use super::metrics::{self, Figures};
 use super::overlap::Registry;
+use super::status::Status;
 use super::verify;
 
 /// How often the log says that the start waits.
@@ -118,6 +119,12 @@ impl Source {
         if !matches!(watch.source, k8s::Source::Manifests(_)) {
             verify::register(setup, &metrics::cluster(name, &watch.source), &watched.watches)?;
         }
+        let folder = match &watch.source {
+            k8s::Source::Manifests(folder) => folder.display().to_string(),
+            _ => String::new(),
+        };
+        let status = Status::new(name, &folder, &watched.watches);
+        setup.control("status", format!("clusters/{name} {}", watch.key()), Arc::new(status));
         setup.before_serving(watched.wait(connection.startup_timeout));
         match &watch.source {
             _ if watch.snapshot.is_none() => {}

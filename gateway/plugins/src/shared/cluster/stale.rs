@@ -60,7 +60,7 @@ fn tell(text: &mut Text, name: &str, standing: Standing, seconds: u64) -> fmt::R
 
 /// A short text on the stack: queries allocate nothing. What does not fit is cut.
 #[derive(Debug)]
-struct Text {
+pub(crate) struct Text {
     /// Its bytes.
     bytes: [u8; TEXT],
     /// How many there are.
@@ -75,7 +75,7 @@ impl Default for Text {
 
 impl Text {
     /// The text.
-    fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(self.bytes.get(..self.len).unwrap_or_default()).unwrap_or_default()
     }
 }
