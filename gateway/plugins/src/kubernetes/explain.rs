@@ -124,7 +124,11 @@ impl<'l> Look<'l> {
             let Reverse::Address(ip) = reverse(self.name) else { return None };
             let outside = self.reader.services_by_external_ip(ip);
             if let Some(service) = self.reader.services_by_ip(ip).chain(outside).next() {
-                return Some(format!("Service {}/{}", text(service.namespace()), text(service.name())));
+                return Some(format!(
+                    "Service {}/{}",
+                    text(service.namespace()),
+                    text(service.name())
+                ));
             }
             let (service, _) = self.reader.endpoints_by_ip(ip).next()?;
             return Some(format!("Service {}/{}", text(service.namespace()), text(service.name())));
@@ -162,7 +166,8 @@ impl<'l> Look<'l> {
             .collect();
         let all = service.endpoints.clone().count();
         let ready = service.endpoints.clone().filter(|one| one.ready()).count();
-        let mut facts: Vec<(&'static str, Value)> = vec![("service_type", kind(service.kind).into())];
+        let mut facts: Vec<(&'static str, Value)> =
+            vec![("service_type", kind(service.kind).into())];
         if let Some(word) = self.cluster.reach.word(&service) {
             facts.push(("reached_by", word.into()));
         }
@@ -192,7 +197,8 @@ impl<'l> Look<'l> {
             }
             Why::NoService(place) => {
                 let (service, namespace) = place.parts();
-                let names = names_in(self.reader, namespace, self.cluster.rules(self.zone).multicluster);
+                let names =
+                    names_in(self.reader, namespace, self.cluster.rules(self.zone).multicluster);
                 nearest(&text(service), &names)
             }
             Why::NoPort(_, name, _) => {
@@ -208,9 +214,10 @@ impl<'l> Look<'l> {
             }
             Why::NoEndpoint(_, label) => {
                 let (_, service) = self.service_of()?;
-                let labels = service.endpoints.filter(|one| one.ready()).filter_map(|one| {
-                    Some(text(self.cluster.calls.label(&one)?.bytes()))
-                });
+                let labels = service
+                    .endpoints
+                    .filter(|one| one.ready())
+                    .filter_map(|one| Some(text(self.cluster.calls.label(&one)?.bytes())));
                 let labels: Vec<String> = labels.collect();
                 nearest(&text(label), &labels)
             }

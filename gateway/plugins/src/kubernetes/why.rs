@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use k8s::{EndpointRef, Kind, Protocol, ServiceKind};
 use wire::{Answer, Name};
 
-use super::{Cluster, Pods};
 use super::lookup::{Look, Service};
+use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
 use crate::shared::cluster::member::{Member, Members};
 use crate::shared::cluster::name::{Part, Wanted};
-use crate::shared::cluster::{has_protocol, is_port, target};
 use crate::shared::cluster::stale::Text;
+use crate::shared::cluster::{has_protocol, is_port, target};
 
 /// RFC 8914 §4.1: what no other code says.
 const OTHER: u16 = 0;
@@ -291,14 +291,19 @@ impl<'l> Look<'l> {
             (_, Part::Port { name, protocol }) => {
                 let is = |port: &k8s::PortRef<'_>| is_port(port, name, protocol);
                 let there = match ends {
-                    true => service.endpoints.filter(ready).any(|one| one.ports().any(|port| is(&port))),
+                    true => {
+                        service.endpoints.filter(ready).any(|one| one.ports().any(|port| is(&port)))
+                    }
                     false => service.ports.clone().any(|port| is(&port)),
                 };
                 if there { Why::NoType } else { Why::NoPort(place, name, protocol) }
             }
             (_, Part::Ports(protocol)) => {
                 let there = match ends {
-                    true => service.endpoints.filter(ready).any(|one| has_protocol(one.ports(), protocol)),
+                    true => service
+                        .endpoints
+                        .filter(ready)
+                        .any(|one| has_protocol(one.ports(), protocol)),
                     false => has_protocol(service.ports, protocol),
                 };
                 if there { Why::NoType } else { Why::NoProtocol(place, protocol) }

@@ -87,10 +87,7 @@ fn denials_say_why() {
             Some("ExternalName: service \"out\" in namespace \"shop\""),
         ),
         ("10-244-0-1.shop.pod.cluster.local AAAA", None),
-        (
-            "10-244-0-9.shop.pod.cluster.local",
-            Some("no pod with 10.244.0.9 in namespace \"shop\""),
-        ),
+        ("10-244-0-9.shop.pod.cluster.local", Some("no pod with 10.244.0.9 in namespace \"shop\"")),
         ("nine.shop.pod.cluster.local", Some("\"nine\" is no address")),
         ("1.0.96.10.in-addr.arpa PTR", None),
         ("9.0.96.10.in-addr.arpa PTR", Some("nothing has 10.96.0.9")),
@@ -165,7 +162,10 @@ async fn answers_are_explained() {
         ("db-1.db.shop.svc.cluster.local", &["(there is \\\"db-0\\\")"]),
         ("10.96.0.1", &[r#""object":"Service shop/web""#, "the names of an address"]),
         ("10.244.0.1", &[r#""object":"Service shop/db""#]),
-        ("10-244-0-1.shop.pod.cluster.local", &["a pod of the namespace has the address", "Pod shop/"]),
+        (
+            "10-244-0-1.shop.pod.cluster.local",
+            &["a pod of the namespace has the address", "Pod shop/"],
+        ),
         (
             "out.shop.svc.cluster.local",
             &["it stands for www.example.org.", "kubernetes asks for www.example.org. A"],
