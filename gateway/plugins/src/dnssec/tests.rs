@@ -651,6 +651,17 @@ fn a_key_that_fails_leaves_the_set_as_it_is() {
     assert!(logged().is_empty());
 }
 
+/// The fact `minimal.signed`.
+#[test]
+fn what_minimal_takes_away_is_not_signed() {
+    let place = Place::new();
+    for (lines, wanted) in [(OVER_FILE.to_owned(), 2), (format!(" minimal\n{OVER_FILE}"), 1)] {
+        let reply = place.bench(&lines).now("www.example.org A +do");
+        // The answer with its signature, and the zone's servers with theirs.
+        assert_eq!(reply.matches(" RRSIG ").count(), wanted, "{reply}");
+    }
+}
+
 /// The fact `dnssec.key.aws`.
 #[tokio::test]
 async fn keys_come_from_secrets() {

@@ -47,8 +47,13 @@ fn process() -> Arc<Process> {
 
 /// Starts a watch over `path` as it is now.
 fn watch(path: &Path, process: &Arc<Process>, turns: &Arc<Turns>) -> Stopper {
+    watch_every(2, path, process, turns)
+}
+
+/// The same with an interval in seconds.
+fn watch_every(seconds: u64, path: &Path, process: &Arc<Process>, turns: &Arc<Turns>) -> Stopper {
     let Look::Good { files, .. } = Look::at(path) else { panic!("{} is wrong", path.display()) };
-    let pace = Pace { interval: Duration::from_secs(2), jitter: Duration::from_secs(1) };
+    let pace = Pace { interval: Duration::from_secs(seconds), jitter: Duration::from_secs(1) };
     let origin = Arc::new(Origin { files });
     let watch =
         Watch::new(pace, path.to_path_buf(), origin, Arc::clone(process), Arc::clone(turns));
@@ -150,6 +155,20 @@ async fn the_process_has_one_watch() {
     assert!(!asked(&process).await);
     assert_eq!(lines().len(), 1);
     both.iter().for_each(|stopper| stopper.reach(Stage::Draining));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_block_says_how_often() {
+    // reload.once
+    let folder = Folder::new("last");
+    for (intervals, wanted) in [([2, 1000], false), ([1000, 2], true)] {
+        let corefile = folder.write("Corefile", "test {\nanswers\n}\n");
+        let (process, turns) = (process(), Arc::default());
+        let both = intervals.map(|seconds| watch_every(seconds, &corefile, &process, &turns));
+        folder.write("Corefile", "test {\nerrors\nanswers\n}\n");
+        assert_eq!(asked(&process).await, wanted, "{intervals:?}");
+        both.iter().for_each(|stopper| stopper.reach(Stage::Draining));
+    }
 }
 
 #[test]

@@ -295,6 +295,18 @@ async fn domains_have_a_certificate_each() {
             "{wrong}"
         );
     }
+    // tls.acme.defaults: Let's Encrypt is asked if nobody else is named.
+    let with = |ca: &str| {
+        let block = |port: u16, ca: &str| {
+            format!(
+                "tls://a:{port} {{\nroot {root}\ntls {{\nstorage acme\n{ca}\nacme a.example.org\n}}\nwhoami\n}}\n"
+            )
+        };
+        block(8853, "") + &block(8854, ca)
+    };
+    Bench::new(crate::CHAIN, &with("ca https://acme-v02.api.letsencrypt.org/directory"));
+    let other = "ca https://acme-staging-v02.api.letsencrypt.org/directory";
+    assert!(Bench::refused(crate::CHAIN, &with(other)).contains("has other options of ACME"));
     // A reload may change them.
     let mut bench = Bench::new(crate::CHAIN, &folder.corefile(&acme("acme a.example.org")));
     bench

@@ -242,6 +242,18 @@ fn wrong_words_are_refused_with_a_remedy() {
     }
 }
 
+/// The fact `transfer.scoped`.
+#[tokio::test]
+async fn an_address_may_say_its_interface() {
+    let text = corefile("transfer cluster.local {\n to fe80::7%lo\n to [fe80::8%1]:5353\n }");
+    let mut bench = bench(SHOP, &text);
+    for (from, is_named) in [("fe80::7", true), ("fe80::8", true), ("fe80::9", false)] {
+        bench.from(from.parse().unwrap());
+        let reply = bench.ask("cluster.local AXFR +tcp").await;
+        assert_eq!(reply.starts_with("NOERROR"), is_named, "{from}: {reply}");
+    }
+}
+
 #[tokio::test]
 async fn servers_are_told_of_a_zone_and_of_its_changes() {
     let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
