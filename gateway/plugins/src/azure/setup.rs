@@ -9,10 +9,9 @@ use secrecy::SecretString;
 
 use super::api::Azure;
 use super::auth::{Identity, Place, Tokens, Words};
-use crate::shared::cloud::setup::{Wish, fetch, hidden, install, secret, zone};
+use crate::shared::cloud::setup::{Wish, copies, fall, fetch, hidden, install, secret, zone};
 use crate::shared::cloud::{Copy, Figures};
 use crate::shared::environment::Environment;
-use crate::shared::fall::Fall;
 use crate::shared::fetch::private_endpoint;
 
 /// The target of log lines.
@@ -44,6 +43,9 @@ const PUBLIC: (&str, &str) = ("https://management.azure.com", "https://login.mic
 /// The cloud of the United States' government.
 const GOVERNMENT: (&str, &str) =
     ("https://management.usgovcloudapi.net", "https://login.microsoftonline.us");
+
+/// What a zone is written as.
+const FORM: &str = "write the resource group and the zone: example_group:example.org";
 
 /// What the properties say.
 #[derive(Default)]
@@ -149,13 +151,10 @@ fn stanza(
     env: &Environment,
     seen: &mut HashSet<(wire::Name, String)>,
 ) -> Result<(), Diagnostic> {
-    let (mut options, mut fall) = (Options::default(), None);
+    let (mut options, mut falls) = (Options::default(), None);
     for line in directive.lines() {
         match &*line.name.text {
-            "fallthrough" => {
-                line.no_block()?;
-                fall = Some(Fall::read(setup, &mut line.words())?);
-            }
+            "fallthrough" => falls = Some(fall(setup, line)?),
             "secret" => {
                 line.read_line(PROPS, &mut options).map_err(|wrong| hidden(line, wrong))?;
             }
@@ -163,27 +162,14 @@ fn stanza(
         }
     }
     let Options { tenant, client, secret, subscription, cloud, private, endpoint } = options;
-    let mut copies = Vec::new();
-    for word in &directive.args {
+    let copies = copies(directive, seen, ("a zone", FORM), |word| {
         let parts = word.text.split_once(':');
         let (group, name) = parts
             .filter(|(group, zone)| !group.is_empty() && !zone.is_empty())
-            .ok_or_else(|| {
-                word.wrong("is no zone of a resource group")
-                    .help("write the resource group and the zone: example_group:example.org")
-            })?;
-        let name = zone(word, name)?;
-        if !seen.insert((name.clone(), group.to_ascii_lowercase())) {
-            return Err(word.wrong("is stated twice"));
-        }
-        copies.push(Copy::new(FIGURES, name, word.text.clone(), private));
-    }
-    if copies.is_empty() {
-        return Err(directive
-            .name
-            .wrong("needs a zone")
-            .help("write the resource group and the zone: example_group:example.org"));
-    }
+            .ok_or_else(|| word.wrong("is no zone of a resource group").help(FORM))?;
+        let copy = Copy::new(FIGURES, zone(word, name)?, word.text.clone(), private);
+        Ok((group.to_ascii_lowercase(), copy))
+    })?;
     let (management, authority) = cloud.unwrap_or(PUBLIC);
     let audience = management.to_owned();
     let place = match endpoint {
@@ -195,7 +181,7 @@ fn stanza(
             Place { management, authority, audience }
         }
     };
-    let wish = Wish { target: TARGET, copies, interval: INTERVAL, fall };
+    let wish = Wish { target: TARGET, copies, interval: INTERVAL, fall: falls };
     install(setup, directive, wish, |setup| {
         let subscription = subscription.or_else(|| env.get("AZURE_SUBSCRIPTION_ID"));
         let subscription = subscription.ok_or_else(|| {

@@ -9,10 +9,9 @@ use engine::Setup;
 
 use super::api::CloudDns;
 use super::auth::{Credentials, Tokens};
-use crate::shared::cloud::setup::{Wish, fetch, install, zone};
+use crate::shared::cloud::setup::{Wish, copies, fall, fetch, install, passed_over, zone};
 use crate::shared::cloud::{Copy, Figures};
 use crate::shared::environment::Environment;
-use crate::shared::fall::Fall;
 use crate::shared::fetch::private_endpoint;
 
 /// The target of log lines.
@@ -63,15 +62,7 @@ const PROPS: &[Prop<Options>] = &[
             Ok(())
         },
     },
-    Prop {
-        name: "upstream",
-        words: "[ANYTHING...]",
-        set: |_, words| {
-            // Old files have it; names outside of the zones are asked for anyway.
-            words.rest();
-            Ok(())
-        },
-    },
+    Prop { name: "upstream", words: "[ANYTHING...]", set: passed_over },
 ];
 
 /// Sets the plugin up.
@@ -93,8 +84,7 @@ fn stanza(
     env: &Environment,
     seen: &mut HashSet<(wire::Name, String)>,
 ) -> Result<(), Diagnostic> {
-    let mut copies = Vec::new();
-    for word in &directive.args {
+    let copies = copies(directive, seen, ("a managed zone", FORM), |word| {
         // A project may be of an organisation: example.com:my-project.
         let parts = word.text.split_once(':').and_then(|(name, rest)| {
             let (project, managed) = rest.rsplit_once(':')?;
@@ -102,26 +92,18 @@ fn stanza(
             is_whole.then_some((name, rest))
         });
         let (name, id) = parts.ok_or_else(|| word.wrong("is no managed zone").help(FORM))?;
-        let name = zone(word, name)?;
-        if !seen.insert((name.clone(), id.to_owned())) {
-            return Err(word.wrong("is stated twice"));
-        }
-        copies.push(Copy::new(FIGURES, name, id.to_owned(), false));
-    }
-    if copies.is_empty() {
-        return Err(directive.name.wrong("needs a managed zone").help(FORM));
-    }
-    let (mut options, mut fall) = (Options::default(), None);
+        Ok((id.to_owned(), Copy::new(FIGURES, zone(word, name)?, id.to_owned(), false)))
+    })?;
+    let (mut options, mut falls) = (Options::default(), None);
     for line in directive.lines() {
         if line.name.text == "fallthrough" {
-            line.no_block()?;
-            fall = Some(Fall::read(setup, &mut line.words())?);
+            falls = Some(fall(setup, line)?);
         } else {
             line.read_line(PROPS, &mut options)?;
         }
     }
     let Options { credentials, endpoint } = options;
-    let wish = Wish { target: TARGET, copies, interval: INTERVAL, fall };
+    let wish = Wish { target: TARGET, copies, interval: INTERVAL, fall: falls };
     install(setup, directive, wish, |setup| {
         let path = credentials.map(|file| setup.root().join(file));
         let credentials = Credentials::find(path.as_deref(), env)

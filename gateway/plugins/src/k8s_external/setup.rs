@@ -11,12 +11,11 @@ use crate::shared::cluster::View;
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
+use crate::shared::ttl;
 use crate::shared::zones::Zones;
 
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 5;
-/// The longest time to live, in seconds.
-const MAX_TTL: i64 = 3600;
 /// The label of a zone's own names where none is stated, in wire form.
 const APEX: &[u8] = b"\x03dns";
 
@@ -53,13 +52,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "ttl",
         words: "TTL",
-        set: |config, words| {
-            let ttl = |text: &str| match config::value::integer(text) {
-                Ok(ttl @ 0..=MAX_TTL) => Ok(ttl as u32),
-                _ => Err("ttl must be in range [0, 3600], in whole seconds"),
-            };
-            words.read(ttl).map(|ttl| config.ttl = ttl)
-        },
+        set: |config, words| ttl::read(words).map(|ttl| config.ttl = ttl),
     },
     Prop {
         name: "headless",

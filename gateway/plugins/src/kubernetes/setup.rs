@@ -23,12 +23,10 @@ use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
-use crate::shared::{file, host};
+use crate::shared::{file, host, ttl};
 
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 5;
-/// The longest time to live, in seconds.
-const MAX_TTL: i64 = 3600;
 /// Where the machine's own search domains are.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -163,13 +161,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "ttl",
         words: "TTL",
-        set: |config, words| {
-            let ttl = |text: &str| match config::value::integer(text) {
-                Ok(ttl @ 0..=MAX_TTL) => Ok(ttl as u32),
-                _ => Err("ttl must be in range [0, 3600], in whole seconds"),
-            };
-            words.read(ttl).map(|ttl| config.ttl = ttl)
-        },
+        set: |config, words| ttl::read(words).map(|ttl| config.ttl = ttl),
     },
     Prop {
         name: "reach",

@@ -15,7 +15,7 @@ use wire::Name;
 use super::Nomad;
 use super::agent::{Agents, Manner, Place};
 use super::metrics::Figures;
-use crate::shared::client_tls;
+use crate::shared::{client_tls, ttl};
 
 /// The zone where none is stated.
 const ZONE: &str = "service.nomad";
@@ -23,8 +23,6 @@ const ZONE: &str = "service.nomad";
 const ADDRESS: &str = "http://127.0.0.1:4646";
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 30;
-/// The longest time to live, in seconds.
-const MAX_TTL: i64 = 3600;
 /// How many queries may wait for Nomad.
 const ROOM: usize = 512;
 /// What can be written as an address.
@@ -74,13 +72,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "ttl",
         words: "TTL",
-        set: |config, words| {
-            let ttl = |text: &str| match config::value::integer(text) {
-                Ok(ttl @ 0..=MAX_TTL) => Ok(ttl as u32),
-                _ => Err("ttl must be in range [0, 3600], in whole seconds"),
-            };
-            words.read(ttl).map(|ttl| config.ttl = Some(ttl))
-        },
+        set: |config, words| ttl::read(words).map(|ttl| config.ttl = Some(ttl)),
     },
 ];
 

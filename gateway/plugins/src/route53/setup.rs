@@ -9,10 +9,11 @@ use engine::Setup;
 
 use super::api::Route53;
 use crate::shared::aws::{Chain, Choice, Client, Credentials};
-use crate::shared::cloud::setup::{Wish, fetch, hidden, install, secret, zone};
+use crate::shared::cloud::setup::{
+    Wish, copies, fall, fetch, hidden, install, passed_over, secret, zone,
+};
 use crate::shared::cloud::{Copy, Figures};
 use crate::shared::environment::Environment;
-use crate::shared::fall::Fall;
 use crate::shared::fetch::endpoint;
 
 /// The target of log lines.
@@ -25,6 +26,9 @@ const FIGURES: Figures = Figures {
     records: "causeway_route53_records",
     passed_over: "causeway_route53_passed_over_records",
 };
+
+/// What a zone is written as.
+const FORM: &str = "write the zone and its ID: example.org:Z1Z2Z3Z4DZ5Z6Z7";
 
 /// What the properties say.
 #[derive(Default)]
@@ -84,15 +88,7 @@ const PROPS: &[Prop<Options>] = &[
             Ok(())
         },
     },
-    Prop {
-        name: "upstream",
-        words: "[ANYTHING...]",
-        set: |_, words| {
-            // Old files have it; names outside of the zones are asked for anyway.
-            words.rest();
-            Ok(())
-        },
-    },
+    Prop { name: "upstream", words: "[ANYTHING...]", set: passed_over },
 ];
 
 /// Sets the plugin up.
@@ -113,37 +109,20 @@ fn stanza(
     directive: &Directive,
     seen: &mut HashSet<(wire::Name, String)>,
 ) -> Result<(), Diagnostic> {
-    let mut copies = Vec::new();
-    for word in &directive.args {
+    let copies = copies(directive, seen, ("a hosted zone", FORM), |word| {
         let parts = word.text.split_once(':').filter(|(_, id)| !id.is_empty());
-        let (name, id) = parts.ok_or_else(|| {
-            word.wrong("is no hosted zone")
-                .help("write the zone and its ID: example.org:Z1Z2Z3Z4DZ5Z6Z7")
-        })?;
+        let (name, id) = parts.ok_or_else(|| word.wrong("is no hosted zone").help(FORM))?;
         let is_id = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = id.strip_prefix("/hostedzone/").unwrap_or(id);
         if !is_id(id) {
             return Err(word.wrong("has an ID that is none").help("IDs are letters and digits"));
         }
-        let name = zone(word, name)?;
-        if !seen.insert((name.clone(), id.to_owned())) {
-            return Err(word.wrong("is stated twice"));
-        }
-        copies.push(Copy::new(FIGURES, name, id.to_owned(), false));
-    }
-    if copies.is_empty() {
-        return Err(directive
-            .name
-            .wrong("needs a hosted zone")
-            .help("write the zone and its ID: example.org:Z1Z2Z3Z4DZ5Z6Z7"));
-    }
-    let (mut options, mut fall) = (Options::default(), None);
+        Ok((id.to_owned(), Copy::new(FIGURES, zone(word, name)?, id.to_owned(), false)))
+    })?;
+    let (mut options, mut falls) = (Options::default(), None);
     for line in directive.lines() {
         match &*line.name.text {
-            "fallthrough" => {
-                line.no_block()?;
-                fall = Some(Fall::read(setup, &mut line.words())?);
-            }
+            "fallthrough" => falls = Some(fall(setup, line)?),
             "aws_access_key" => {
                 line.read_line(PROPS, &mut options).map_err(|wrong| hidden(line, wrong))?;
                 setup.warn(
@@ -157,7 +136,7 @@ fn stanza(
     }
     let Options { key, profile, endpoint, refresh } = options;
     let interval = refresh.unwrap_or(Duration::from_secs(60));
-    let wish = Wish { target: TARGET, copies, interval, fall };
+    let wish = Wish { target: TARGET, copies, interval, fall: falls };
     install(setup, directive, wish, |setup| {
         let fetch = fetch(setup)?;
         let choice = match (key, profile) {

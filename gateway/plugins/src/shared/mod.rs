@@ -39,6 +39,7 @@ pub mod span;
 pub(crate) mod testing;
 pub mod transfer;
 pub(crate) mod tsig;
+pub(crate) mod ttl;
 pub mod web;
 pub mod zone;
 pub mod zones;

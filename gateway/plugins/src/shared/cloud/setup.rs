@@ -1,9 +1,10 @@
 //! What the set-ups of these plugins have in common.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Diagnostic, Directive, Word};
+use config::{Diagnostic, Directive, Word, Words};
 use engine::{Role, Setup};
 use secrecy::SecretString;
 use wire::Name;
@@ -38,6 +39,46 @@ pub(crate) fn hidden(line: &Directive, wrong: Diagnostic) -> Diagnostic {
         Some(help) => hidden.help(help),
         None => hidden,
     }
+}
+
+/// A property of old files that says nothing: names outside of the zones are asked for anyway.
+pub(crate) fn passed_over<T>(_options: &mut T, words: &mut Words<'_>) -> Result<(), Diagnostic> {
+    words.rest();
+    Ok(())
+}
+
+/// The zones that stand behind a directive. Each is read by `read`, which also gives what tells it from others of its name; `what` and
+/// `form` say what is needed if there are none.
+///
+/// # Errors
+/// Those of `read`, a zone that is stated twice, also in another directive of the block, and none at all.
+pub(crate) fn copies(
+    directive: &Directive,
+    seen: &mut HashSet<(Name, String)>,
+    (what, form): (&str, &str),
+    read: impl Fn(&Word) -> Result<(String, Copy), Diagnostic>,
+) -> Result<Vec<Copy>, Diagnostic> {
+    let mut copies = Vec::new();
+    for word in &directive.args {
+        let (id, copy) = read(word)?;
+        if !seen.insert((copy.zone().clone(), id)) {
+            return Err(word.wrong("is stated twice"));
+        }
+        copies.push(copy);
+    }
+    if copies.is_empty() {
+        return Err(directive.name.wrong(format_args!("needs {what}")).help(form));
+    }
+    Ok(copies)
+}
+
+/// Reads `fallthrough [ZONES...]`.
+///
+/// # Errors
+/// A block behind it.
+pub(crate) fn fall(setup: &Setup<'_>, line: &Directive) -> Result<Fall, Diagnostic> {
+    line.no_block()?;
+    Fall::read(setup, &mut line.words())
 }
 
 /// A client for APIs, which trusts the system's authorities.
