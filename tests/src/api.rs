@@ -134,6 +134,12 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     pairs.into_iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.trim())
 }
 
+/// The body that follows a head.
+pub(crate) fn body<R: BufRead>(head: &str, from: R) -> Body<R> {
+    let length = field(head, "content-length").and_then(|l| l.parse().ok());
+    Body { from, left: length.map_or(Left::Chunks, Left::Octets) }
+}
+
 /// How a body's end is known.
 #[derive(Debug)]
 enum Left {
@@ -147,7 +153,7 @@ enum Left {
 
 /// A body.
 #[derive(Debug)]
-struct Body<R> {
+pub(crate) struct Body<R> {
     /// The connection.
     from: R,
     /// What is left of it.

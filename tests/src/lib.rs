@@ -7,6 +7,7 @@ pub mod edge;
 pub mod etcd;
 pub mod fake;
 pub mod gateway;
+pub mod meddler;
 pub mod moto;
 pub mod nameserver;
 pub mod namespace;

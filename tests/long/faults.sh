@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Faults of the way to a cluster, of its API server, of files and of the clock, one after another: no answer may be wrong or
+# missing meanwhile. With WRITE=1 the table goes into docs/measurements.md.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=$(cargo test -q -p tests --locked --test faults -- --nocapture 2>&1) || { echo "$out"; exit 1; }
+table=$(grep '^|' <<<"$out" | sed 's|[^ ]*/causeway-tests-[^/]*/||g; s|causeway_kubernetes_|…|; s|coredns_kubernetes_|…|')
+echo "$table"
+grep ' faults in ' <<<"$out"
+[ -n "${WRITE:-}" ] || exit 0
+tests/record faults <<END
+## Faults
+
+\`tests/long/faults.sh\`: each fault is done to a gateway of its own, six at once, that a client asks for nine names all the time. No answer was
+wrong and none was lost. *Over after* is the time from the end of the fault until what happened in the cluster meanwhile is answered;
+metrics begin with \`causeway_kubernetes_\` or \`coredns_kubernetes_\`.
+
+$table
+END
