@@ -38,6 +38,16 @@ metadata: {name: only, namespace: more}
 spec: {clusterIP: 10.97.0.9, ports: [{name: http, port: 80}]}
 ";
 
+/// What the cluster exports to its cluster set.
+const EXPORTS: &str = "apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: web, namespace: shop}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: db, namespace: shop}
+";
+
 /// What is asked, and the response code and the number of answers that it gets.
 const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("web.shop.svc.cluster.local", "A", 0, 1),
@@ -86,6 +96,14 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("only.more.svc.union.test", "SRV", 0, 1),
     ("9.0.97.10.in-addr.arpa", "PTR", 0, 1),
     ("nothing.shop.svc.union.test", "A", 3, 0),
+    ("web.shop.svc.set.test", "A", 0, 2),
+    ("_http._tcp.web.shop.svc.set.test", "SRV", 0, 4),
+    ("db.shop.svc.set.test", "A", 0, 2),
+    ("db.shop.svc.set.test", "SRV", 0, 4),
+    ("db-0.west.db.shop.svc.set.test", "A", 0, 1),
+    ("east.db.shop.svc.set.test", "A", 0, 0),
+    ("shop.svc.set.test", "A", 0, 0),
+    ("bare.shop.svc.set.test", "A", 3, 0),
     ("elsewhere.example", "A", 5, 0),
 ];
 
@@ -155,6 +173,21 @@ union.test:{port} tls://union.test:{secure} 10.97.0.0/16:{port} tls://10.97.0.0/
     prometheus 127.0.0.1:{metrics}
     kubernetes {{
         cluster shop desk
+    }}
+    loadbalance
+}}
+cluster://east {{
+    manifests {manifests}
+}}
+cluster://west {{
+    manifests {manifests}
+}}
+set.test:{port} tls://set.test:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    clusterset {{
+        cluster east west
     }}
     loadbalance
 }}
@@ -275,6 +308,7 @@ fn cached_and_authoritative_answers_allocate_nothing() {
     folder.write("manifests/shop.yaml", MANIFESTS);
     folder.write("manifests/bare.yaml", BARE);
     folder.write("desk/only.yaml", DESK);
+    folder.write("manifests/exports.yaml", EXPORTS);
     folder.write("zoned", ZONE);
     let (port, secure, pki) = (free_port(), free_port(), Pki::new());
     let pair = pki.server("server", &["127.0.0.1"]);

@@ -1,7 +1,8 @@
-//! What the conformance suite of the Multi-Cluster Services API asks of names, on real API servers with the API's definitions: each
-//! test is called after an item of the suite (its file, then its words). Items on ClusterSetIP need a controller, in whose place
-//! the test writes ServiceImports; *clusterset* and `multicluster` of *kubernetes* answer them. All others are answered by
-//! *clusterset* without a controller, from ServiceExports, too. `docs/conformance.md` lists the items.
+//! What the conformance suite of the Multi-Cluster Services API asks of names, on real API servers with the API's definitions.
+//!
+//! Each test is called after rows of `docs/conformance.md` and an item of the suite (its file, then its words). Items on ClusterSetIP
+//! need a controller, in whose place the test writes ServiceImports; *clusterset* and `multicluster` of *kubernetes* answer them.
+//! All others are answered by *clusterset* without a controller, from ServiceExports, too.
 #![allow(clippy::unwrap_used)]
 
 use std::net::IpAddr;
@@ -56,7 +57,7 @@ fn start([first, second]: &[Cluster; 2], lines: &str) -> Gateway {
     Gateway::new(&format!(
         "cluster://c1 {{\n kubeconfig {first}\n}}\n\
          cluster://c2 {{\n kubeconfig {second}\n}}\n\
-         clusterset.local:@PORT@ {{\n bind 127.0.0.1\n errors\n prometheus 127.0.0.1:@METRICS@\n clusterset {{\n  cluster c1 c2\n  {lines}\n }}\n}}\n\
+         clusterset.local:@PORT@ {{\n bind 127.0.0.1\n errors\n prometheus 127.0.0.1:@PORT:metrics@\n clusterset {{\n  cluster c1 c2\n  {lines}\n }}\n}}\n\
          imports.example.org:@PORT@ {{\n bind 127.0.0.1\n errors\n clusterset {{\n  cluster c1 c2\n  source imports\n }}\n}}\n\
          multi.example.org:@PORT@ {{\n bind 127.0.0.1\n errors\n kubernetes {{\n  kubeconfig {first}\n  multicluster multi.example.org\n }}\n}}\n\
          cluster.local:@PORT@ {{\n bind 127.0.0.1\n errors\n kubernetes {{\n  kubeconfig {first}\n }}\n}}\n"
@@ -148,7 +149,7 @@ fn srv(gateway: &Gateway, name: &str, want: &[(u16, String)]) {
 }
 
 #[test]
-fn clusterip_service_dns_lookup_resolves_to_the_clusterset_ip() {
+fn mcs_01_clusterip_service_dns_lookup_resolves_to_the_clusterset_ip() {
     let (gateway, [first, second]) = (gateway(), clusters());
     for cluster in [first, second] {
         cluster.apply(&hello("ip", "", PORTS, "{addresses: [10.1.0.1]}"));
@@ -162,7 +163,7 @@ fn clusterip_service_dns_lookup_resolves_to_the_clusterset_ip() {
 }
 
 #[test]
-fn clusterip_service_dns_srv_query_returns_valid_records() {
+fn mcs_02_clusterip_service_dns_srv_query_returns_valid_records() {
     let (gateway, [first, _]) = (gateway(), clusters());
     first.apply(&import("srv", "ClusterSetIP", "10.42.42.43", PORTS));
     for zone in IMPORTING {
@@ -174,7 +175,7 @@ fn clusterip_service_dns_srv_query_returns_valid_records() {
 }
 
 #[test]
-fn clusterip_service_dns_cluster_local_resolves_only_local_services() {
+fn mcs_03_clusterip_service_dns_cluster_local_resolves_only_local_services() {
     let (gateway, [first, second]) = (gateway(), clusters());
     first.apply(&hello("near", "clusterIP: 10.96.77.1, ", PORTS, "{addresses: [10.1.0.2]}"));
     first.apply(&export("near", "v1beta1"));
@@ -210,7 +211,7 @@ fn zones([without, with]: &[String; 2]) -> Vec<String> {
 }
 
 #[test]
-fn headless_service_dns_query_returns_the_ready_endpoints() {
+fn mcs_04_headless_service_dns_query_returns_the_ready_endpoints() {
     let pods = [
         "{addresses: [10.1.1.1]}, {addresses: [10.1.1.2]}, {addresses: [10.1.1.3], conditions: {ready: false}}",
         "{addresses: [10.2.1.1]}",
@@ -221,7 +222,7 @@ fn headless_service_dns_query_returns_the_ready_endpoints() {
 }
 
 #[test]
-fn headless_service_dns_query_of_a_hostname_returns_the_pods_address() {
+fn mcs_05_headless_service_dns_query_of_a_hostname_returns_the_pods_address() {
     let pods = [
         "{addresses: [10.1.2.1], hostname: hello-0}, {addresses: [10.1.2.2], hostname: hello-1}",
         "{addresses: [10.2.2.1], hostname: hello-0}",
@@ -238,7 +239,7 @@ fn headless_service_dns_query_of_a_hostname_returns_the_pods_address() {
 }
 
 #[test]
-fn headless_service_dns_srv_query_returns_valid_records() {
+fn mcs_06_headless_service_dns_srv_query_returns_valid_records() {
     let pods = [
         "{addresses: [10.1.3.1], hostname: hello-0}, {addresses: [10.1.3.2]}",
         "{addresses: [10.2.3.1]}",
@@ -252,7 +253,7 @@ fn headless_service_dns_srv_query_returns_valid_records() {
 }
 
 #[test]
-fn connectivity_a_service_that_is_not_exported_is_inaccessible() {
+fn mcs_07_connectivity_a_service_that_is_not_exported_is_inaccessible() {
     let (gateway, [first, second]) = (gateway(), clusters());
     for cluster in [first, second] {
         cluster.apply(&hello("private", "", PORTS, "{addresses: [10.1.4.1]}"));
@@ -264,7 +265,7 @@ fn connectivity_a_service_that_is_not_exported_is_inaccessible() {
 }
 
 #[test]
-fn connectivity_an_exported_service_is_accessible_through_dns() {
+fn mcs_08_connectivity_an_exported_service_is_accessible_through_dns() {
     let (gateway, [first, _]) = (gateway(), clusters());
     first.apply(&hello("plain", "", PORTS, "{addresses: [10.1.5.1]}"));
     first.apply(&export("plain", "v1beta1"));
@@ -272,7 +273,7 @@ fn connectivity_an_exported_service_is_accessible_through_dns() {
 }
 
 #[test]
-fn connectivity_a_service_in_two_clusters_is_that_of_the_exporting_one() {
+fn mcs_09_connectivity_a_service_in_two_clusters_is_that_of_the_exporting_one() {
     let (gateway, [first, second]) = (gateway(), clusters());
     first.apply(&hello("one", "", PORTS, "{addresses: [10.1.6.1]}"));
     second.apply(&hello("one", "", PORTS, "{addresses: [10.2.6.1]}"));
@@ -283,7 +284,7 @@ fn connectivity_a_service_in_two_clusters_is_that_of_the_exporting_one() {
 }
 
 #[test]
-fn connectivity_same_port_name_and_other_numbers_lead_to_the_cluster_that_has_the_port() {
+fn mcs_10_connectivity_same_port_name_and_other_numbers_lead_to_the_cluster_that_has_the_port() {
     let (gateway, [first, second]) = (gateway(), clusters());
     first.apply(&hello("number", "", "[{name: tcp, port: 42}]", "{addresses: [10.1.7.1]}"));
     second.apply(&hello("number", "", "[{name: tcp, port: 4242}]", "{addresses: [10.2.7.1]}"));
@@ -296,7 +297,7 @@ fn connectivity_same_port_name_and_other_numbers_lead_to_the_cluster_that_has_th
 }
 
 #[test]
-fn connectivity_other_port_names_lead_each_to_the_cluster_that_has_it() {
+fn mcs_11_connectivity_other_port_names_lead_each_to_the_cluster_that_has_it() {
     let (gateway, [first, second]) = (gateway(), clusters());
     first.apply(&hello("names", "", "[{name: tcp, port: 42}]", "{addresses: [10.1.8.1]}"));
     second.apply(&hello("names", "", "[{name: tcp2, port: 4242}]", "{addresses: [10.2.8.1]}"));
@@ -309,7 +310,7 @@ fn connectivity_other_port_names_lead_each_to_the_cluster_that_has_it() {
 }
 
 #[test]
-fn service_import_exists_as_long_as_one_cluster_exports() {
+fn mcs_12_service_import_exists_as_long_as_one_cluster_exports() {
     let (gateway, [first, second]) = (gateway(), clusters());
     first.apply(&hello("life", "", PORTS, "{addresses: [10.1.9.1]}"));
     second.apply(&hello("life", "", PORTS, "{addresses: [10.2.9.1]}"));
@@ -325,7 +326,7 @@ fn service_import_exists_as_long_as_one_cluster_exports() {
 }
 
 #[test]
-fn service_import_of_a_clusterip_service_comes_and_goes() {
+fn mcs_13_service_import_of_a_clusterip_service_comes_and_goes() {
     let (gateway, [first, _]) = (gateway(), clusters());
     let import = import("comes", "ClusterSetIP", "10.42.42.45", PORTS);
     first.apply(&import);
@@ -340,7 +341,7 @@ fn service_import_of_a_clusterip_service_comes_and_goes() {
 }
 
 #[test]
-fn service_import_has_an_ip_of_each_family() {
+fn mcs_14_service_import_has_an_ip_of_each_family() {
     let (gateway, [first, _]) = (gateway(), clusters());
     first.apply(&import("six", "ClusterSetIP", "'2001:db8::46'", PORTS));
     for zone in IMPORTING {
@@ -367,7 +368,7 @@ fn outside() -> &'static Gateway {
 }
 
 #[test]
-fn service_import_ports_are_the_union_of_those_exported() {
+fn mcs_15_and_16_service_import_ports_are_the_union_of_those_exported() {
     let (gateway, [first, second]) = (outside(), clusters());
     balanced(first, "union", "203.0.113.1", "[{name: tcp, port: 42}]");
     balanced(
@@ -386,10 +387,12 @@ fn service_import_ports_are_the_union_of_those_exported() {
     srv(gateway, &format!("_stcp._sctp.{name}"), &[(142, own.clone())]);
     srv(gateway, name, &[(42, own.clone()), (142, own)]);
     gateway.line("exports of union/hello by c1, c2 differ in ports");
+    let conflicts = r#"causeway_clusterset_conflicts{kind="port",zone="clusterset.local."}"#;
+    assert!(gateway.metrics("metrics")[conflicts] >= 1.0);
 }
 
 #[test]
-fn service_import_of_conflicting_ports_is_that_of_the_eldest_export() {
+fn mcs_17_service_import_of_conflicting_ports_is_that_of_the_eldest_export() {
     let (gateway, [first, second]) = (outside(), clusters());
     balanced(first, "elder", "203.0.113.3", "[{name: tcp, port: 43}]");
     balanced(second, "elder", "203.0.113.4", "[{name: tcp, port: 42}]");
@@ -407,7 +410,7 @@ fn service_import_of_conflicting_ports_is_that_of_the_eldest_export() {
 }
 
 #[test]
-fn service_import_of_a_headless_service_comes_and_goes_without_an_ip() {
+fn mcs_18_and_19_service_import_of_a_headless_service_comes_and_goes_without_an_ip() {
     let (gateway, [first, _]) = (gateway(), clusters());
     first.apply(&hello("leave", HEADLESS, PORTS, "{addresses: [10.1.11.1]}"));
     first.apply(&export("leave", "v1beta1"));
@@ -423,7 +426,7 @@ fn service_import_of_a_headless_service_comes_and_goes_without_an_ip() {
 }
 
 #[test]
-fn service_import_is_not_made_of_an_externalname_service() {
+fn mcs_20_service_import_is_not_made_of_an_externalname_service() {
     let (gateway, [first, _]) = (gateway(), clusters());
     first.apply("{apiVersion: v1, kind: Namespace, metadata: {name: name}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: hello, namespace: name}, spec: {type: ExternalName, externalName: www.example.org}}\n");
     first.apply(&export("name", "v1beta1"));
@@ -434,7 +437,7 @@ fn service_import_is_not_made_of_an_externalname_service() {
 }
 
 #[test]
-fn service_import_of_conflicting_headlessness_is_as_the_eldest_has_it() {
+fn mcs_21_service_import_of_conflicting_headlessness_is_as_the_eldest_has_it() {
     let (gateway, [first, second]) = (outside(), clusters());
     balanced(first, "type", "203.0.113.5", PORTS);
     second.apply(&hello("type", HEADLESS, PORTS, "{addresses: [10.2.12.1]}"));

@@ -10,13 +10,15 @@ use engine::metrics::{Gauge, describe, gauge};
 use k8s::{Reader, ServiceKind};
 
 use super::Set;
-use super::member::{Exports, Presence};
+use super::member::{Exports, Member, Presence};
 use super::ports::Union;
 
 /// Exports that do not go together.
 const CONFLICTS: &str = "causeway_clusterset_conflicts";
 /// What a cluster's share is: 1 for that, 0 for the others.
 const SHARE: &str = "causeway_clusterset_share";
+/// What a share may be.
+const STATES: [&str; 4] = ["live", "kept", "gone", "unknown"];
 /// How often is looked whether something has changed.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How much longer the pause is than the look before it took.
@@ -47,7 +49,7 @@ impl Kind {
 }
 
 /// `\x03web\x04shop`, and in what its exports differ.
-type Key = (Box<[u8]>, Kind);
+pub(super) type Key = (Box<[u8]>, Kind);
 
 /// A cluster's export of a service.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ pub(super) struct Watch {
     set: Arc<Set>,
     /// How many there are of each kind.
     counts: [Gauge; 2],
+    /// What each cluster's share is, in the order of [`STATES`].
+    shares: Vec<[Gauge; 4]>,
     /// Those that are there, and what is said of each.
     known: BTreeMap<Key, String>,
     /// What the last look was at.
@@ -81,7 +85,14 @@ impl Watch {
         let zone = set.zone().to_string();
         let counts =
             Kind::ALL.map(|kind| gauge(CONFLICTS, &[("zone", &zone), ("kind", kind.word())]));
-        Self { set, counts, known: BTreeMap::new(), seen: Vec::new() }
+        let share = |member: &Member| {
+            STATES.map(|state| {
+                let labels = [("zone", &*zone), ("cluster", &*member.name), ("state", state)];
+                gauge(SHARE, &labels)
+            })
+        };
+        let shares = set.members.iter().map(share).collect();
+        Self { set, counts, shares, known: BTreeMap::new(), seen: Vec::new() }
     }
 
     /// Looks for ever.
@@ -97,19 +108,18 @@ impl Watch {
 
     /// Whether something has changed since the last look; tells what the shares are.
     fn moved(&mut self) -> bool {
-        let zone = self.set.zone().to_string();
         let mut seen = Vec::new();
-        for member in &self.set.members {
+        for (member, gauges) in self.set.members.iter().zip(&self.shares) {
             let Some(store) = member.store() else { continue };
             let presence = member.presence(store, self.set.keep);
-            for (word, is) in [
-                ("live", presence == Presence::Live),
-                ("kept", matches!(presence, Presence::Kept(_))),
-                ("gone", presence == Presence::Gone),
-                ("unknown", presence == Presence::Unknown),
-            ] {
-                let labels = [("zone", &*zone), ("cluster", &*member.name), ("state", word)];
-                gauge(SHARE, &labels).set(if is { 1.0 } else { 0.0 });
+            let state = match presence {
+                Presence::Live => 0,
+                Presence::Kept(_) => 1,
+                Presence::Gone => 2,
+                Presence::Unknown => 3,
+            };
+            for (index, gauge) in gauges.iter().enumerate() {
+                gauge.set(if index == state { 1.0 } else { 0.0 });
             }
             seen.push((store.version(), presence));
         }
@@ -127,7 +137,7 @@ impl Watch {
             while let Some(from) = next {
                 let mut keys = Vec::new();
                 next = step(exports, from, &mut keys);
-                keys.iter().for_each(|key| self.set.compare(index, key, &mut found));
+                keys.iter().for_each(|key| self.set.compare(Some(index), key, &mut found));
                 // Other tasks have their turn, for there may be many.
                 tokio::task::yield_now().await;
             }
@@ -185,10 +195,15 @@ fn key(name: &[u8], namespace: &[u8]) -> Option<Box<[u8]>> {
 }
 
 impl Set {
-    /// Compares all exports of a name if the cluster at `index` is the first that has one.
-    fn compare(&self, index: usize, key: &[u8], found: &mut BTreeMap<Key, String>) {
+    /// Compares all exports of a name, if the cluster at `index` is the first that has one.
+    pub(super) fn compare(
+        &self,
+        index: Option<usize>,
+        key: &[u8],
+        found: &mut BTreeMap<Key, String>,
+    ) {
         let (mut exports, mut ports) = (Vec::new(), Union::default());
-        let first = self.members.get(index).map(|member| &*member.name);
+        let first = index.and_then(|index| self.members.get(index)).map(|member| &*member.name);
         self.shares(key, |member, share, _| {
             let headless = share.service.kind() == ServiceKind::Headless;
             let name = self.members.iter().find(|other| other.name == member.name);
@@ -199,7 +214,7 @@ impl Set {
             }));
             ports.add(share.since, share.service.ports());
         });
-        if exports.first().map(|export| export.name) != first {
+        if first.is_some() && exports.first().map(|export| export.name) != first {
             return;
         }
         let Some(eldest) = exports.iter().min_by_key(|export| export.since) else { return };
@@ -225,7 +240,7 @@ impl Set {
 }
 
 /// Writes `namespace/name` of a key.
-struct Shown<'k>(&'k [u8]);
+pub(super) struct Shown<'k>(pub(super) &'k [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

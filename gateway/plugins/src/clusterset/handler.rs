@@ -1,5 +1,6 @@
 //! Queries: zone, look-up, aliases, and what is said of names that are not there.
 
+use engine::control::Value;
 use engine::{Carry, Exchange, Plugin, Ready, Step};
 use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
@@ -42,6 +43,10 @@ impl Plugin for Clusterset {
 
     fn asked(&self, x: &mut Exchange, _carry: Carry) -> Step {
         alias::asked(x)
+    }
+
+    fn explain(&self, x: &Exchange, step: Step) -> Option<Value> {
+        self.0.explain(x.request(), step)
     }
 }
 

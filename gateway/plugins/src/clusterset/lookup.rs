@@ -22,7 +22,7 @@ const MAILBOX: &[u8] = b"\x0ahostmaster";
 /// The longest that a zone's SOA record may be kept, in seconds.
 const SOA_TTL: u32 = 300;
 /// What names there are.
-const RULES: Rules = Rules { zonal: false, multicluster: true };
+pub(super) const RULES: Rules = Rules { zonal: false, multicluster: true };
 
 /// One look-up.
 #[derive(Debug)]

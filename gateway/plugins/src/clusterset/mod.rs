@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod conflicts;
+mod explain;
 mod handler;
 mod lookup;
 mod member;

@@ -2,6 +2,7 @@
 
 mod away;
 mod conflicts;
+mod explain;
 mod exports;
 mod imports;
 mod settings;

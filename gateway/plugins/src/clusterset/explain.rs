@@ -1,0 +1,203 @@
+//! What `causeway explain` says of a name of the set.
+
+use std::collections::BTreeMap;
+
+use engine::Step;
+use engine::control::Value;
+use k8s::{ImportKind, ServiceKind};
+use wire::{Answer, Request};
+
+use super::Set;
+use super::conflicts::Shown;
+use super::lookup::{Look, Outcome, RULES};
+use super::member::{Member, Presence, unix_time};
+use crate::shared::cluster::Found;
+use crate::shared::cluster::name::Wanted;
+use crate::shared::sheet::Sheet;
+
+/// What a cluster has under a name.
+#[derive(Debug)]
+struct Part<'l> {
+    /// The cluster.
+    member: &'l Member,
+    /// Whether its share counts.
+    presence: Presence,
+    /// What a controller has imported there.
+    import: Option<ImportKind>,
+    /// What it exports: how it is reached, its age in Unix seconds, its ready endpoints.
+    export: Option<(ServiceKind, u64, usize)>,
+    /// Whether it has a service of the name at all.
+    there: bool,
+}
+
+impl Set {
+    /// Says what the plugin knows of a question that it has just taken `step` on; nothing if the name is in none of its zones.
+    pub(super) fn explain(&self, request: &Request, step: Step) -> Option<Value> {
+        let zone = self.zones.longest(&request.name)?;
+        let look = Look { set: self, zone, name: &request.name, rtype: request.rtype };
+        let mut answer = Answer::default();
+        let Outcome { found, unknown, .. } = look.run(&mut Sheet::new(&mut answer, self.ttl));
+        let value = Value::fields();
+        let key = match Wanted::read(request.name.below(zone)?, RULES) {
+            Wanted::Service { key, .. } => key,
+            other => {
+                let what = match (other, unknown) {
+                    (_, Some(member)) => member.not_known.to_string(),
+                    (Wanted::Namespace { pods: false, .. }, None) => match found {
+                        Found::Nothing => "no cluster of the set has this namespace".to_owned(),
+                        _ => "a namespace that a cluster of the set has".to_owned(),
+                    },
+                    (Wanted::Apex, None) => "the zone itself".to_owned(),
+                    (Wanted::Version, None) => "the version of the specification".to_owned(),
+                    (Wanted::NameServer, None) => "the zone's name server".to_owned(),
+                    (_, None) if matches!(found, Found::Nothing) => {
+                        "no name of this form is in a cluster set".to_owned()
+                    }
+                    _ => "a name that others are below".to_owned(),
+                };
+                return Some(value.with("why", what).with("zone", zone.to_string()));
+            }
+        };
+        let parts = self.parts(key);
+        let mut why = self.why(key, &parts);
+        match (&found, unknown) {
+            (Found::NotYet, Some(member)) => {
+                why = format!("{why}; {}", member.not_known);
+            }
+            (Found::Nothing, _) if parts.iter().any(Part::counts) => {
+                why.push_str("; it has no such port or ready endpoint");
+            }
+            (Found::Alias(target), _) => why.push_str(&format!("; it stands for {target}")),
+            _ => {}
+        }
+        if matches!((&found, step), (Found::Nothing, Step::Next)) {
+            why.push_str("; it falls through to the next plugin");
+        }
+        let mut conflicts = BTreeMap::new();
+        self.compare(None, key, &mut conflicts);
+        let conflicts: Vec<String> = conflicts.into_values().collect();
+        let clusters: Vec<Value> = parts.iter().map(|part| part.value(self)).collect();
+        let value = value
+            .with("why", why)
+            .with("zone", zone.to_string())
+            .with("object", format!("Service {}", Shown(key)))
+            .with("clusters", clusters);
+        Some(if conflicts.is_empty() { value } else { value.with("conflicts", conflicts) })
+    }
+
+    /// What each cluster has under a name.
+    fn parts(&self, key: &[u8]) -> Vec<Part<'_>> {
+        let part = |member| {
+            let mut part =
+                Part { member, presence: Presence::Gone, import: None, export: None, there: false };
+            if let Some(store) = &member.imports {
+                part.presence = member.presence(store, self.keep);
+                let reader = store.read();
+                part.import = reader.import(key).map(|import| import.kind());
+                part.there = reader.service(key).is_some();
+            }
+            if let Some(exports) = &member.exports {
+                part.presence = member.presence(exports.store(), self.keep);
+                let reader = exports.store().read();
+                part.there = part.there || reader.service(key).is_some();
+                part.export = exports.share(&reader, key).map(|share| {
+                    let ready = share.service.endpoints().filter(k8s::EndpointRef::ready);
+                    (share.service.kind(), share.since, ready.count())
+                });
+            }
+            part
+        };
+        self.members.iter().map(part).collect()
+    }
+
+    /// Where the answer of a name comes from, in a sentence.
+    fn why(&self, key: &[u8], parts: &[Part<'_>]) -> String {
+        let present = |live: bool| {
+            let mut parts = parts.iter().filter(|part| part.counts());
+            parts.find(|part| part.import.is_some() && (part.presence == Presence::Live) == live)
+        };
+        if let Some(part) = present(true).or_else(|| present(false)) {
+            let kind = match part.import {
+                Some(ImportKind::Headless) => "headless",
+                _ => "with an address of the set",
+            };
+            return format!(
+                "a controller has imported {} in {}, {kind}",
+                Shown(key),
+                part.member.name
+            );
+        }
+        let exports = parts.iter().filter(|part| part.counts());
+        let exports: Vec<_> =
+            exports.filter_map(|part| Some((&*part.member.name, part.export?))).collect();
+        let Some((eldest, (kind, ..))) = exports.iter().min_by_key(|(_, (_, since, _))| *since)
+        else {
+            let mut there = parts.iter().filter(|part| part.there);
+            return match there.next() {
+                Some(part) if part.presence == Presence::Gone => format!(
+                    "no cluster that is there exports {}; {} has been away for too long",
+                    Shown(key),
+                    part.member.name
+                ),
+                Some(part) => format!(
+                    "no cluster exports {}; {} has such a service",
+                    Shown(key),
+                    part.member.name
+                ),
+                None => format!("no cluster exports {}", Shown(key)),
+            };
+        };
+        let names: Vec<&str> = exports.iter().map(|(name, _)| *name).collect();
+        let is = match kind {
+            ServiceKind::Headless => "headless",
+            _ => "not headless",
+        };
+        let decides = if names.len() > 1 {
+            format!(", as the eldest export has it, that of {eldest}")
+        } else {
+            String::new()
+        };
+        format!("{} exported by {}; {is}{decides}", Shown(key), names.join(", "))
+    }
+}
+
+impl Part<'_> {
+    /// Whether the cluster's share counts, and there is anything in it.
+    const fn counts(&self) -> bool {
+        matches!(self.presence, Presence::Live | Presence::Kept(_))
+            && (self.import.is_some() || self.export.is_some())
+    }
+
+    /// The same in fields.
+    fn value(&self, set: &Set) -> Value {
+        let share = match self.presence {
+            Presence::Live => "live",
+            Presence::Kept(_) => "kept",
+            Presence::Gone => "gone",
+            Presence::Unknown => "unknown",
+        };
+        let value = Value::fields().with("cluster", &*self.member.name).with("share", share);
+        let value = match self.presence {
+            Presence::Kept(standing) => {
+                let away = standing.stale_since().map(|since| unix_time().saturating_sub(since));
+                value.with("away_seconds", away).with("kept_for_seconds", set.keep.as_secs())
+            }
+            _ => value,
+        };
+        let value = match self.import {
+            Some(ImportKind::Headless) => value.with("imported", "Headless"),
+            Some(ImportKind::ClusterSetIp) => value.with("imported", "ClusterSetIP"),
+            None => value,
+        };
+        match self.export {
+            Some((kind, since, ready)) => value
+                .with(
+                    "exported",
+                    if kind == ServiceKind::Headless { "headless" } else { "ClusterIP" },
+                )
+                .with("exported_at", Some(since).filter(|since| *since != u64::MAX))
+                .with("ready_endpoints", ready),
+            None => value.with("service", self.there),
+        }
+    }
+}

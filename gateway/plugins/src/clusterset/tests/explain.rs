@@ -1,0 +1,55 @@
+//! What `causeway explain` says.
+
+use engine::Step;
+use k8s::Standing;
+use wire::{Name, Request, rtype};
+
+use super::super::member::unix_time;
+use super::exports::{EAST, WEST};
+use super::{TWO, made, stand};
+
+#[test]
+fn a_name_is_explained_cluster_by_cluster() {
+    let set = made(&[("east", Some(EAST)), ("west", Some(WEST))], TWO);
+    let said = |name: &str| {
+        let name = Name::parse(&format!("{name}.clusterset.local")).unwrap();
+        let request = Request { name, rtype: rtype::A, ..Request::default() };
+        set.explain(&request, Step::Done).unwrap().json()
+    };
+    for (name, want) in [
+        (
+            "db.shop.svc",
+            r#""why":"shop/db exported by east, west; headless, as the eldest export has it, that of east""#,
+        ),
+        (
+            "db.shop.svc",
+            r#"{"cluster":"east","share":"live","exported":"headless","exported_at":1767225600,"ready_endpoints":2}"#,
+        ),
+        ("idle.shop.svc", r#""why":"shop/idle exported by east; not headless""#),
+        ("_x._tcp.db.shop.svc", "it has no such port or ready endpoint"),
+        ("own.shop.svc", r#""why":"no cluster exports shop/own; east has such a service""#),
+        ("other.shop.svc", r#""why":"no cluster exports shop/other""#),
+        ("other.svc", "no cluster of the set has this namespace"),
+        ("shop.svc", "a namespace that a cluster of the set has"),
+        ("svc", "a name that others are below"),
+        ("x", "no name of this form is in a cluster set"),
+        ("dns-version", "the version of the specification"),
+    ] {
+        let json = said(name);
+        assert!(json.contains(want), "{name}: {json}");
+    }
+    stand("east", Standing::Away { since: unix_time() - 95 });
+    let kept = said("db.shop.svc");
+    assert!(kept.contains(r#""share":"kept","away_seconds":9"#), "{kept}");
+    stand("east", Standing::Away { since: unix_time() - 9999 });
+    let gone = said("idle.shop.svc");
+    assert!(
+        gone.contains(
+            "no cluster that is there exports shop/idle; east has been away for too long"
+        ),
+        "{gone}"
+    );
+    stand("east", Standing::Unsynced);
+    let unknown = said("idle.shop.svc");
+    assert!(unknown.contains("cluster east: its objects are not known yet"), "{unknown}");
+}
