@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
-use tests::{Cluster, Gateway, Reply};
+use tests::{Cluster, Gateway, Query, Reply};
 
 /// How long a change may take to be answered on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -478,7 +478,7 @@ fn a_cluster_that_is_killed_keeps_its_share_for_a_time_and_the_other_goes_on() {
             "the share of the killed cluster stays"
         );
         let asked = Instant::now();
-        let reply = gateway.ask(name);
+        let reply = gateway.ask(Query::from(name).bufsize(1232));
         let took = asked.elapsed();
         assert!(took < Duration::from_millis(500), "the survivor's answers do not wait: {took:?}");
         let mut found = reply.addresses();
@@ -496,7 +496,7 @@ fn a_cluster_that_is_killed_keeps_its_share_for_a_time_and_the_other_goes_on() {
     assert!(since >= Duration::from_secs(20), "the share stays for its time: {since:?}");
     assert!(stale, "answers from a share that is kept say so");
     nothing(&gateway, second);
-    assert_eq!(gateway.ask(name).option(15), None);
+    assert_eq!(gateway.ask(Query::from(name).bufsize(1232)).option(15), None);
     // Changes of the survivor are followed all the time.
     clusters[0].apply(&hello(
         "both",
