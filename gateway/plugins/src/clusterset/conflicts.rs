@@ -74,7 +74,7 @@ pub(super) struct Watch {
     /// Those that are there, and what is said of each.
     known: BTreeMap<Key, String>,
     /// What the last look was at.
-    seen: Vec<(u64, Presence)>,
+    seen: Vec<Option<(u64, Presence)>>,
 }
 
 impl Watch {
@@ -92,7 +92,8 @@ impl Watch {
             })
         };
         let shares = set.members.iter().map(share).collect();
-        Self { set, counts, shares, known: BTreeMap::new(), seen: Vec::new() }
+        let seen = vec![None; set.members.len()];
+        Self { set, counts, shares, known: BTreeMap::new(), seen }
     }
 
     /// Looks for ever.
@@ -108,8 +109,9 @@ impl Watch {
 
     /// Whether something has changed since the last look; tells what the shares are.
     fn moved(&mut self) -> bool {
-        let mut seen = Vec::new();
-        for (member, gauges) in self.set.members.iter().zip(&self.shares) {
+        let mut moved = false;
+        let members = self.set.members.iter().zip(&self.shares);
+        for ((member, gauges), seen) in members.zip(&mut self.seen) {
             let Some(store) = member.store() else { continue };
             let presence = member.presence(store, self.set.keep);
             let state = match presence {
@@ -121,10 +123,9 @@ impl Watch {
             for (index, gauge) in gauges.iter().enumerate() {
                 gauge.set(if index == state { 1.0 } else { 0.0 });
             }
-            seen.push((store.version(), presence));
+            let now = Some((store.version(), presence));
+            moved |= std::mem::replace(seen, now) != now;
         }
-        let moved = seen != self.seen;
-        self.seen = seen;
         moved
     }
 
