@@ -100,7 +100,7 @@ fn a_large_zone_goes_out_to_knot_nsd_and_bind_with_its_changes() {
     let small = log
         .lines()
         .filter_map(|line| {
-            line.split_once("Outgoing transfer of ")?.1.split(' ').next()?.parse().ok()
+            line.split_once("Outgoing incremental transfer of ")?.1.split(' ').next()?.parse().ok()
         })
         .filter(|records: &usize| *records < 20);
     assert!(small.count() >= 3, "not by IXFR:\n{log}");

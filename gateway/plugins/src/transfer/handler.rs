@@ -1,11 +1,13 @@
 //! Queries for whole zones: who may have them, and from which plugin they come.
 
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{Carry, Exchange, Fault, Plugin, Role, Step, Stream, Transport, Work};
-use wire::{Answer, Name, Section, class, rcode, rtype, scan};
+use tokio::time::timeout;
+use wire::{Answer, Section, class, rcode, rtype, scan};
 
+use super::told::{Told, soa_serial};
 use super::{Transfer, longest};
 
 /// Whether answers may be many messages over this transport (RFC 5936 §4.2, RFC 9250 §4.2).
@@ -28,6 +30,11 @@ const PROHIBITED: Fault =
 /// An IXFR query states its serial in one SOA record (RFC 1995 §3).
 const NO_SERIAL: Fault =
     Fault::servfail("an IXFR query needs one SOA record in its authority section");
+/// All transfers that may be under way are, and none has ended for some time.
+const BUSY: Fault =
+    Fault { rcode: rcode::SERVFAIL, ede: Some(0), why: "too many transfers are under way" };
+/// How long a transfer waits for others to end.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The thread that copied the zone ended early.
 const COPY_FAILED: Fault = Fault::servfail("the zone could not be copied");
 /// What is carried for an incremental transfer, above the serial.
@@ -39,7 +46,9 @@ impl Plugin for Transfer {
         if !matches!(kind, rtype::AXFR | rtype::IXFR) || request.class != class::IN {
             return Step::Next;
         }
-        if x.is_nested() || !has_streams(x.query.transport) {
+        // RFC 1995 §2: changes may be asked for by UDP.
+        let by_datagram = kind == rtype::IXFR && x.query.transport == Transport::Udp;
+        if x.is_nested() || !(by_datagram || has_streams(x.query.transport)) {
             return Step::Fail(NO_STREAM);
         }
         if x.query.session.as_ref().is_some_and(|session| session.version == "TLSv1.2") {
@@ -63,6 +72,10 @@ impl Plugin for Transfer {
             let incremental = bits & INCREMENTAL != 0;
             // The lower half is the serial; 0 is what those say who have none yet.
             let serial = incremental.then_some(bits as u32).filter(|serial| *serial != 0);
+            let Ok(Ok(slot)) = timeout(PATIENCE, Arc::clone(&self.slots).acquire_owned()).await
+            else {
+                return Step::Fail(BUSY);
+            };
             for (_, role) in self.roles.iter() {
                 let Role::Transfer(source) = role else { continue };
                 let (source, zone) = (Arc::clone(source), x.request().name.clone());
@@ -71,15 +84,10 @@ impl Plugin for Transfer {
                 match copied {
                     Ok(None) => {}
                     Ok(Some(Ok(inner))) => {
-                        let zone = x.request().name.clone();
-                        let told = Told {
-                            inner,
-                            zone,
-                            client: x.query.peer.ip(),
-                            incremental,
-                            records: 0,
-                            serial: 0,
-                        };
+                        let told = Told::new(inner, x, incremental, slot);
+                        if x.query.transport.is_datagram() {
+                            return datagram(x, told);
+                        }
                         return x.stream(Box::new(told));
                     }
                     Ok(Some(Err(fault))) => return Step::Fail(fault),
@@ -103,53 +111,20 @@ fn serial(query: &[u8]) -> Option<u32> {
     soa_serial(answer.data(soa))
 }
 
-/// The serial in the data of an SOA record (RFC 1035 §3.3.13).
-fn soa_serial(data: &[u8]) -> Option<u32> {
-    let names = Name::span(data)?;
-    let rest = data.get(names..)?;
-    let numbers = rest.get(Name::span(rest)?..)?;
-    numbers.first_chunk().map(|serial| u32::from_be_bytes(*serial))
-}
-
-/// A stream of which the log tells when it has ended.
-struct Told {
-    /// The messages.
-    inner: Box<dyn Stream>,
-    /// The zone.
-    zone: Name,
-    /// Who gets it.
-    client: IpAddr,
-    /// Whether only changes were asked for.
-    incremental: bool,
-    /// The records so far.
-    records: usize,
-    /// The zone's serial.
-    serial: u32,
-}
-
-impl Stream for Told {
-    fn next(&mut self, answer: &mut Answer) -> bool {
-        if self.inner.next(answer) {
-            if self.records == 0 {
-                let first = answer.section(Section::Answer).next();
-                self.serial =
-                    first.and_then(|soa| soa_serial(answer.data(soa))).unwrap_or_default();
-            }
-            self.records += answer.records().len();
-            return true;
-        }
-        let Self { zone, client, records, serial, .. } = self;
-        if self.incremental && *records == 1 {
-            log::info!(
-                target: "plugin/transfer",
-                "Outgoing noop, incremental transfer for up to date zone \"{zone}\" to {client} for {serial} SOA serial"
-            );
-        } else {
-            log::info!(
-                target: "plugin/transfer",
-                "Outgoing transfer of {records} records of zone \"{zone}\" to {client} for {serial} SOA serial"
-            );
-        }
-        false
+/// Answers with changes in one datagram; with the SOA record alone if they do not fit, so that the client comes back by TCP
+/// (RFC 1995 §2).
+fn datagram(x: &mut Exchange, mut stream: Told) -> Step {
+    let mut page = Answer::default();
+    stream.next(&mut page);
+    let is_whole = !stream.next(&mut Answer::default());
+    let are_changes = page.records().get(1).is_none_or(|rr| rr.rtype == rtype::SOA);
+    let room = x.limit(usize::from(u16::MAX));
+    if !is_whole || !are_changes || page.message_len(x.query.parts.question_len) > room {
+        let mut first = true;
+        page.retain(|_| std::mem::take(&mut first));
     }
+    let answer = x.answer_mut();
+    answer.graft(&page, Section::Answer, Section::Answer);
+    answer.set_authoritative(true);
+    Step::Done
 }

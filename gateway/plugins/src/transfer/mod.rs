@@ -5,10 +5,13 @@ mod notify;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use engine::{Descriptor, Roles};
+use tokio::sync::Semaphore;
 use wire::Name;
 
 use crate::shared::tsig::Key;
@@ -40,6 +43,8 @@ struct Transfer {
     stanzas: Vec<Stanza>,
     /// What the block's other plugins offer.
     roles: Roles,
+    /// The places for transfers under way.
+    slots: Arc<Semaphore>,
 }
 
 impl Stanza {

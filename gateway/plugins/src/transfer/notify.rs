@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use engine::metrics::{counter, describe};
 use engine::{Role, Roles, Stage, Stop};
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
@@ -13,28 +14,43 @@ use tokio::time::{Instant, sleep, timeout};
 use wire::{Flags, Name, Request, opcode, rcode, rtype};
 
 use super::{Stanza, longest};
-use crate::shared::tsig::Checker;
+use crate::shared::tsig::{Checker, Key};
 
 /// How often the zones' serials are looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// The least time between two notices of one zone: clusters change all the time.
-const PAUSE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(200);
+/// The least time between two notices of a zone to one server.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a server that did not answer is left alone.
+const REST: Duration = Duration::from_secs(10);
 /// How often a server is told that does not answer.
 const TRIES: u32 = 3;
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Notices, by what became of them.
+const NOTICES: &str = "causeway_transfer_notices_total";
 
-/// What was told of a zone.
-#[derive(Clone, Copy, Debug)]
+/// What one server knows of one zone.
+#[derive(Debug)]
 struct Known {
-    /// Its serial.
+    /// The serial that it was told of last.
     serial: u32,
-    /// When.
-    at: Instant,
+    /// When it may be told again.
+    next: Instant,
+    /// Whether it is being told.
+    is_busy: bool,
+    /// Whether it did not answer last time.
+    fails: bool,
 }
+
+/// What is known of the servers, each by zone.
+type Servers = HashMap<(Name, SocketAddr), Known>;
+
+/// What became of a notice: of which zone, to whom, and what was wrong.
+type Outcome = (Name, SocketAddr, Result<(), String>);
 
 /// Watches the zones' serials and tells of changes until the process stops.
 pub(super) async fn run(stanzas: Vec<Stanza>, roles: Roles, mut stop: Stop) {
+    describe(NOTICES, "Notices of changed zones to servers, by whether they were answered.");
     let told = tell_all(&stanzas, &roles);
     tokio::select! {
         () = told => {}
@@ -44,65 +60,113 @@ pub(super) async fn run(stanzas: Vec<Stanza>, roles: Roles, mut stop: Stop) {
 
 /// Tells of every zone once it can be copied, and of every change.
 async fn tell_all(stanzas: &[Stanza], roles: &Roles) {
-    let mut known: HashMap<Name, Known> = HashMap::new();
-    let mut under_way = JoinSet::new();
+    let mut servers = Servers::new();
+    let mut under_way: JoinSet<Outcome> = JoinSet::new();
     loop {
-        let now = Instant::now();
-        for (zone, serial) in changed(&known, roles, now) {
-            known.insert(zone.clone(), Known { serial, at: now });
-            if let Some(stanza) = longest(stanzas, &zone).filter(|one| !one.to.is_empty()) {
-                under_way.spawn(tell(zone, stanza.clone()));
+        while let Some(ended) = under_way.try_join_next() {
+            match ended {
+                Ok(outcome) => note(&mut servers, outcome),
+                Err(error) => {
+                    log::error!(target: "plugin/transfer", "a notice ended early: {error}")
+                }
             }
         }
-        while under_way.try_join_next().is_some() {}
+        for (zone, serial) in serials(roles) {
+            let Some(stanza) = longest(stanzas, &zone) else { continue };
+            let now = Instant::now();
+            let due: Vec<SocketAddr> = stanza
+                .to
+                .iter()
+                .copied()
+                .filter(|server| is_due(&mut servers, (&zone, *server), serial, now))
+                .collect();
+            if !due.is_empty() {
+                let targets = due.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                log::debug!(target: "plugin/transfer", "Sent notifies for zone \"{zone}\" to {targets}");
+            }
+            for server in due {
+                let (zone, source, key) = (zone.clone(), stanza.source, stanza.key.clone());
+                under_way.spawn(async move {
+                    let told = tell(&zone, server, source, key.as_ref()).await;
+                    (zone, server, told)
+                });
+            }
+        }
         sleep(LOOK).await;
     }
 }
 
-/// The zones whose serial is another one than what was told, unless that was just now.
-fn changed(known: &HashMap<Name, Known>, roles: &Roles, now: Instant) -> Vec<(Name, u32)> {
-    let mut changed = Vec::new();
+/// The zones that can be copied, and their serials.
+fn serials(roles: &Roles) -> Vec<(Name, u32)> {
+    let mut all = Vec::new();
     for (_, role) in roles.iter() {
         let Role::Transfer(source) = role else { continue };
-        source.serials(&mut |zone, serial| {
-            let new = known.get(zone).is_none_or(|old| {
-                old.serial != serial && now.saturating_duration_since(old.at) >= PAUSE
-            });
-            if new {
-                changed.push((zone.clone(), serial));
-            }
-        });
+        source.serials(&mut |zone, serial| all.push((zone.clone(), serial)));
     }
-    changed
+    all
 }
 
-/// Tells the servers of a stanza that a zone has changed.
-async fn tell(zone: Name, stanza: Stanza) {
-    let targets = stanza.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    log::debug!(target: "plugin/transfer", "Sent notifies for zone \"{zone}\" to {targets}");
-    let mut under_way = JoinSet::new();
-    for server in stanza.to {
-        let (zone, key) = (zone.clone(), stanza.key.clone());
-        under_way.spawn(async move {
-            let mut trouble = String::new();
-            for _ in 0..TRIES {
-                let mut message = notice(&zone);
-                let checker = key.as_ref().map(|key| key.sign(&mut message));
-                match ask(server, stanza.source, &message, checker).await {
-                    Ok(()) => return None,
-                    Err(error) => trouble = error.to_string(),
-                }
-            }
-            Some(format!("{server}: {trouble}"))
-        });
+/// Whether a server has to be told that a zone has a serial; notes that it is.
+fn is_due(
+    servers: &mut Servers,
+    (zone, server): (&Name, SocketAddr),
+    serial: u32,
+    now: Instant,
+) -> bool {
+    let fresh = Known { serial, next: now + PAUSE, is_busy: true, fails: false };
+    match servers.get_mut(&(zone.clone(), server)) {
+        None => {
+            servers.insert((zone.clone(), server), fresh);
+            true
+        }
+        Some(known) if !known.is_busy && known.serial != serial && known.next <= now => {
+            *known = Known { fails: known.fails, ..fresh };
+            true
+        }
+        Some(_) => false,
     }
-    let failures: Vec<String> = under_way.join_all().await.into_iter().flatten().collect();
-    if !failures.is_empty() {
-        log::warn!(
-            target: "plugin/transfer",
-            "failed to notify for zone \"{zone}\": {}", failures.join(", ")
-        );
+}
+
+/// Notes what became of a notice. That a server does not answer is told once, and that it does again.
+fn note(servers: &mut Servers, (zone, server, outcome): Outcome) {
+    counter(NOTICES, &[("result", if outcome.is_ok() { "answered" } else { "failed" })])
+        .increment(1);
+    let Some(known) = servers.get_mut(&(zone.clone(), server)) else { return };
+    known.is_busy = false;
+    let failed_before = std::mem::replace(&mut known.fails, outcome.is_err());
+    match outcome {
+        Ok(()) if failed_before => {
+            log::info!(target: "plugin/transfer", "{server} answers to notifies for zone \"{zone}\" again");
+        }
+        Ok(()) => {}
+        Err(trouble) => {
+            known.next = Instant::now() + REST;
+            let level = if failed_before { log::Level::Debug } else { log::Level::Warn };
+            log::log!(
+                target: "plugin/transfer", level,
+                "failed to notify for zone \"{zone}\": {server}: {trouble}"
+            );
+        }
     }
+}
+
+/// Tells a server that a zone has changed.
+async fn tell(
+    zone: &Name,
+    server: SocketAddr,
+    source: Option<IpAddr>,
+    key: Option<&Key>,
+) -> Result<(), String> {
+    let mut trouble = String::new();
+    for _ in 0..TRIES {
+        let mut message = notice(zone);
+        let checker = key.map(|key| key.sign(&mut message));
+        match ask(server, source, &message, checker).await {
+            Ok(()) => return Ok(()),
+            Err(error) => trouble = error.to_string(),
+        }
+    }
+    Err(trouble)
 }
 
 /// The message that a zone has changed (RFC 1996 §3.7).

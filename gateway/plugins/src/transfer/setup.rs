@@ -1,14 +1,21 @@
 //! From the directive's words to the plugin.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::Arc;
 
 use config::value::Endpoint;
 use config::{Diagnostic, Prop, Scheme, Word};
 use engine::Setup;
+use engine::metrics::describe;
+use tokio::sync::Semaphore;
 
+use super::told::{TRANSFERS, UNDER_WAY};
 use super::{Stanza, Transfer, notify};
 use crate::shared::zones::Zones;
 use crate::shared::{host, tsig};
+
+/// How many transfers may be under way at a time where nothing else is stated.
+const AT_ONCE: usize = 16;
 
 /// What one directive says.
 #[derive(Default)]
@@ -16,6 +23,8 @@ struct Config {
     stanza: Stanza,
     /// The name of a key, and its algorithm.
     key: Option<(Word, Option<Word>)>,
+    /// How many transfers may be under way at a time.
+    at_once: Option<usize>,
 }
 
 /// The properties.
@@ -52,6 +61,17 @@ const PROPS: &[Prop<Config>] = &[
             Ok(())
         },
     },
+    Prop {
+        name: "at_once",
+        words: "MAX",
+        set: |config, words| {
+            let read = |text: &str| match text.parse::<usize>() {
+                Ok(most @ 1..=10_000) => Ok(most),
+                _ => Err("not a number of transfers, 1 to 10000"),
+            };
+            words.read(read).map(|most| config.at_once = Some(most))
+        },
+    },
 ];
 
 /// Reads the address of a server, port 53 if it has none.
@@ -83,11 +103,13 @@ fn server(word: &Word) -> Result<SocketAddr, Diagnostic> {
 /// What is wrong with the directives.
 pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
     let mut stanzas = Vec::new();
+    let mut most = None;
     for directive in setup.directives() {
         let zones = Zones::new(setup.zones_of(&directive.args));
         let mut config = Config::default();
         directive.read_block(PROPS, &mut config)?;
-        let Config { mut stanza, key } = config;
+        let Config { mut stanza, key, at_once } = config;
+        most = most.max(at_once);
         stanza.zones = zones;
         if stanza.to.is_empty() && !stanza.anyone {
             let wrong = directive.name.wrong("says nobody who may copy the zone");
@@ -103,6 +125,12 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         let (stanzas, roles) = (stanzas.clone(), roles.clone());
         setup.task(|stop| notify::run(stanzas, roles, stop));
     }
-    setup.install(Transfer { stanzas, roles });
+    describe(TRANSFERS, "Transfers of zones to others, by kind.");
+    describe(UNDER_WAY, "Transfers of zones to others that are under way.");
+    let most = most.unwrap_or(AT_ONCE);
+    // Those of the configuration before count on.
+    let slots = setup
+        .share(&format!("transfers at once: {most}"), || Ok(Arc::new(Semaphore::new(most))))?;
+    setup.install(Transfer { stanzas, roles, slots });
     Ok(())
 }

@@ -7,7 +7,7 @@ use engine::testing::{Bench, show};
 use tokio::net::UdpSocket;
 use wire::{Answer, Section, scan};
 
-use crate::kubernetes::tests::{CHAIN, bench, shorten};
+use crate::kubernetes::tests::{CHAIN, bench, change, shorten};
 use crate::shared::testing::{ANSWERS, Folder, logged};
 use crate::shared::tsig;
 
@@ -176,7 +176,10 @@ async fn only_those_named_may_and_only_over_streams() {
             refused("the client may not copy this zone"),
         ),
         ("127.0.0.7", "cluster.local AXFR +edns", no_stream.clone()),
-        ("127.0.0.7", "elsewhere.cluster.local IXFR +edns", no_stream),
+        ("127.0.0.7", "cluster.local AXFR +http +edns", no_stream.clone()),
+        ("127.0.0.7", "cluster.local IXFR +http +edns", no_stream),
+        ("127.0.0.1", "cluster.local IXFR +edns", refused("the client may not copy this zone")),
+        ("127.0.0.7", "elsewhere.cluster.local IXFR", "SERVFAIL rd".to_owned()),
         // Not a zone of the plugin, and one that transfer does not name: kubernetes says no.
         ("127.0.0.7", "shop.svc.cluster.local AXFR +tcp", "REFUSED rd".to_owned()),
         ("127.0.0.7", "clusterset.local AXFR +tcp", "REFUSED rd".to_owned()),
@@ -235,6 +238,9 @@ fn wrong_words_are_refused_with_a_remedy() {
         ("transfer {\n to *\n source 127.0.0.1\n source 127.0.0.2\n }", "is stated twice"),
         ("transfer {\n to *\n key\n }", "key NAME [ALGORITHM]"),
         ("transfer {\n to *\n key nosuch\n }", "is none of the keys"),
+        ("transfer {\n to *\n at_once\n }", "at_once MAX"),
+        ("transfer {\n to *\n at_once 0\n }", "not a number of transfers, 1 to 10000"),
+        ("transfer {\n to *\n at_once many\n }", "not a number of transfers, 1 to 10000"),
         ("transfer {\n from *\n }", "'from' is not a property"),
     ] {
         let refused = Bench::refused(CHAIN, &format!("cluster.local {{\n {transfer}\n}}\n"));
@@ -359,6 +365,74 @@ async fn xfr_03_no_zone_by_an_older_tls() {
         }
         assert!(show(&out).starts_with(want), "{version}: {}", show(&out));
     }
+}
+
+/// Of the requirement XFR-04 of RFC 9103 §6.3: transfers at a time are bounded; those over the bound wait, and not for ever.
+#[tokio::test(start_paused = true)]
+async fn xfr_04_transfers_at_a_time_are_bounded() {
+    let folder = Folder::new(ZONE);
+    let bench = folder.bench("example.org {\n transfer {\n  to *\n  at_once 2\n }\n file DB\n}\n");
+    let begin = async || {
+        let mut x = bench.exchange("example.org AXFR +tcp +edns");
+        let mut out = Vec::new();
+        if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
+            live.complete(&mut x, &mut out).await;
+        }
+        (x, show(&out))
+    };
+    let (mut first, text) = begin().await;
+    assert!(text.starts_with("NOERROR"), "{text}");
+    let (second, text) = begin().await;
+    assert!(text.starts_with("NOERROR"), "{text}");
+    let (_, text) = begin().await;
+    assert_eq!(text, "SERVFAIL rd | EDE 0 too many transfers are under way");
+    // One that is read to its end leaves its place, and one that is broken off does.
+    while first.more(65535, &mut Vec::new()) {}
+    let (third, text) = begin().await;
+    assert!(text.starts_with("NOERROR"), "{text}");
+    drop(second);
+    let (_, text) = begin().await;
+    assert!(text.starts_with("NOERROR"), "{text}");
+    drop(third);
+}
+
+/// IXFR by UDP (RFC 1995 §2): what has changed if that fits, else the SOA record alone.
+#[tokio::test(start_paused = true)]
+async fn changes_come_by_udp_if_they_fit() {
+    let bench = bench(SHOP, &corefile("transfer {\n to *\n }"));
+    let all = records(&bench, "cluster.local AXFR +tcp").await.0;
+    let first = serial(&bench, "cluster.local");
+    let ask = async |theirs: u32| {
+        let mut x = bench.exchange("cluster.local IXFR");
+        x.query.wire[9] = 1;
+        let numbers = [theirs, 1, 1, 1, 1].map(u32::to_be_bytes);
+        x.query.wire.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0]);
+        x.query.wire.extend_from_slice(numbers.as_flattened());
+        let mut out = Vec::new();
+        if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
+            live.complete(&mut x, &mut out).await;
+        }
+        assert!(!x.is_streaming() && out.len() <= 512);
+        shorten(&show(&out))
+    };
+    let alone = "NOERROR aa rd | SOA(cluster.local. 5)";
+    assert_eq!(ask(first).await, alone);
+    // The whole zone does not go by UDP.
+    assert!(all.len() > 5);
+    assert_eq!(ask(first.wrapping_sub(1)).await, alone);
+    change(
+        "{apiVersion: v1, kind: Service, metadata: {name: new, namespace: shop}, spec: {clusterIP: 10.96.10.11}}",
+    );
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let soa = "SOA(cluster.local. 5)";
+    let new = "new.shop.svc.cluster.local. 5 A 10.96.10.11";
+    assert_eq!(ask(first).await, format!("NOERROR aa rd | {soa}; {soa}; {soa}; {new}; {soa}"));
+    change(
+        "{apiVersion: v1, kind: Service, metadata: {name: new-with-a-longer-name-than-others, namespace: shop}, spec: {clusterIP: 10.96.10.12, ports: [{name: a-port-with-a-name, port: 80}, {name: another-with-one, port: 81}, {name: a-third, port: 82}]}}",
+    );
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(ask(first).await, alone);
+    assert_ne!(serial(&bench, "cluster.local"), first);
 }
 
 /// The facts `transfer.empty`, `.position`, `.provider_error`, `.doh`.
