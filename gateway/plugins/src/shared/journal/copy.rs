@@ -28,6 +28,8 @@ pub(super) struct Copied {
     steps: VecDeque<Step>,
     /// The units in them.
     past: usize,
+    /// Whether somebody got the last state from here.
+    handed: bool,
 }
 
 /// A publication.
@@ -35,6 +37,9 @@ pub(super) struct Copied {
 struct Step {
     /// The serial before.
     from: u32,
+    /// Whether somebody got the state before from here. A client that says it has it, though it was never handed out, has one that
+    /// another process gave the same serial.
+    handed: bool,
     /// What the units that it changed were before.
     units: Vec<Unit>,
 }
@@ -47,8 +52,14 @@ impl Copied {
     /// Copies all records of a zone.
     pub(super) fn new(book: &dyn Book, zone: &Name) -> Self {
         let marks = follow(book);
-        let mut own =
-            Self { marks, units: Units::default(), records: 0, steps: VecDeque::new(), past: 0 };
+        let mut own = Self {
+            marks,
+            units: Units::default(),
+            records: 0,
+            steps: VecDeque::new(),
+            past: 0,
+            handed: false,
+        };
         own.look(book, zone, &all(book, zone));
         own
     }
@@ -89,7 +100,8 @@ impl Copied {
             return false;
         }
         self.past += units.len();
-        self.steps.push_back(Step { from: serial, units });
+        let handed = std::mem::take(&mut self.handed);
+        self.steps.push_back(Step { from: serial, handed, units });
         // Differences that are larger than the zone are of no use (RFC 1995 §5).
         while self.past > self.units.len().max(FEW)
             && let Some(oldest) = self.steps.pop_front()
@@ -122,9 +134,14 @@ impl Copied {
         changed
     }
 
+    /// Notes that somebody gets the last state.
+    pub(super) fn hand_out(&mut self) {
+        self.handed = true;
+    }
+
     /// What has changed since a serial; none if that is not known, or more than the zone.
     pub(super) fn since(&self, serial: u32) -> Option<Changes> {
-        let first = self.steps.iter().position(|step| step.from == serial)?;
+        let first = self.steps.iter().position(|step| step.from == serial && step.handed)?;
         let mut seen: HashSet<&[u8], RandomState> = HashSet::default();
         let mut changes = Vec::new();
         let mut records = 0;

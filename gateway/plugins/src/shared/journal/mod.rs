@@ -215,7 +215,8 @@ impl Journal {
             }
         }
         let serial = self.serial();
-        let Some(copied) = &state.copied else { return Pages::read(Arc::new(Pages::new())) };
+        let Some(copied) = &mut state.copied else { return Pages::read(Arc::new(Pages::new())) };
+        copied.hand_out();
         let changes = theirs.and_then(|theirs| copied.since(theirs).zip(Some(theirs)));
         if let Some((changes, theirs)) = changes {
             let (old, new) = (soa(theirs), soa(serial));
