@@ -7,7 +7,7 @@ use engine::testing::{Bench, show};
 use tokio::net::UdpSocket;
 use wire::{Answer, Section, scan};
 
-use crate::kubernetes::tests::{CHAIN, bench, change, shorten};
+use crate::kubernetes::tests::{CHAIN, apply, bench, shorten};
 use crate::shared::testing::{ANSWERS, Folder, logged};
 use crate::shared::tsig;
 
@@ -420,16 +420,25 @@ async fn changes_come_by_udp_if_they_fit() {
     // The whole zone does not go by UDP.
     assert!(all.len() > 5);
     assert_eq!(ask(first.wrapping_sub(1)).await, alone);
-    change(
-        "{apiVersion: v1, kind: Service, metadata: {name: new, namespace: shop}, spec: {clusterIP: 10.96.10.11}}",
-    );
+    let service = |name: &'static str, ports: &[&'static str]| {
+        let port = |name: &&'static str| k8s::Port {
+            name: (*name).into(),
+            protocol: k8s::Protocol::Tcp,
+            number: 80,
+        };
+        apply(&k8s::Event::Apply(k8s::Object::Service(k8s::Service {
+            meta: k8s::Meta { namespace: "shop".into(), name: name.into(), version: 0 },
+            cluster_ips: vec!["10.96.10.11".parse().unwrap()],
+            ports: ports.iter().map(port).collect(),
+            ..k8s::Service::default()
+        })));
+    };
+    service("new", &[]);
     tokio::time::advance(Duration::from_secs(2)).await;
     let soa = "SOA(cluster.local. 5)";
     let new = "new.shop.svc.cluster.local. 5 A 10.96.10.11";
     assert_eq!(ask(first).await, format!("NOERROR aa rd | {soa}; {soa}; {soa}; {new}; {soa}"));
-    change(
-        "{apiVersion: v1, kind: Service, metadata: {name: new-with-a-longer-name-than-others, namespace: shop}, spec: {clusterIP: 10.96.10.12, ports: [{name: a-port-with-a-name, port: 80}, {name: another-with-one, port: 81}, {name: a-third, port: 82}]}}",
-    );
+    service("longer-than-others", &["a-port-with-a-name", "another-with-one", "third"]);
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(ask(first).await, alone);
     assert_ne!(serial(&bench, "cluster.local"), first);
