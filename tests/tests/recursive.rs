@@ -1,5 +1,5 @@
 //! *recursive* in a small world of its own: a root, two zones below it, and zones below those, on addresses of a namespace, signed by
-//! BIND's tools and served by NSD.
+//! BIND's tools and served by NSD, Knot and BIND.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tests::nameserver::Make;
 use tests::process::run;
 use tests::{Folder, Gateway, Namespace, Process, Query, Reply, until};
 
@@ -20,6 +21,8 @@ struct Zone {
     name: &'static str,
     /// The address of its server.
     server: &'static str,
+    /// What that is; BIND only where the namespace has its address for an interface's.
+    make: Make,
     /// Its other records.
     records: &'static str,
     state: State,
@@ -45,6 +48,7 @@ const ZONES: &[Zone] = &[
     Zone {
         name: "good.test.",
         server: "127.0.0.3",
+        make: Make::Knot,
         records: "www 60 A 203.0.113.1\nalias 60 CNAME www.plain.test.\nhere 60 CNAME www\nfar 60 CNAME x.w.good3.test.\n\
                   void 60 CNAME no.good3.test.\n*.w 60 TXT wild\n",
         state: State::Signed,
@@ -52,31 +56,44 @@ const ZONES: &[Zone] = &[
     Zone {
         name: "good3.test.",
         server: "127.0.0.8",
+        make: Make::Nsd,
         records: "www 60 A 203.0.113.6\n*.w 60 A 203.0.113.7\n",
         state: State::Hashed,
     },
     Zone {
         name: "plain.test.",
         server: "127.0.0.4",
-        records: "www 60 A 203.0.113.2\n",
+        make: Make::Knot,
+        records: "www 60 A 203.0.113.2\nd 60 DNAME good.test.\n",
         state: State::Unsigned,
     },
     Zone {
         name: "bad.test.",
         server: "127.0.0.5",
+        make: Make::Knot,
         records: "www 60 A 203.0.113.3\n",
         state: State::Changed,
     },
     Zone {
         name: "old.test.",
         server: "127.0.0.6",
+        make: Make::Nsd,
         records: "www 60 A 203.0.113.4\n",
         state: State::Expired,
+    },
+    // Its server has an address of IPv6 alone.
+    Zone {
+        name: "six.test.",
+        server: "::1",
+        make: Make::Knot,
+        records: "www 60 A 203.0.113.9\n",
+        state: State::Signed,
     },
     // Its server is not there.
     Zone {
         name: "gone.test.",
         server: "127.0.0.7",
+        make: Make::Nsd,
         records: "www 60 A 203.0.113.5\n",
         state: State::Unsigned,
     },
@@ -84,6 +101,7 @@ const ZONES: &[Zone] = &[
     Zone {
         name: "half.test.",
         server: "127.0.0.9",
+        make: Make::Nsd,
         records: "www 60 A 203.0.113.8\n",
         state: State::Unsigned,
     },
@@ -91,10 +109,11 @@ const ZONES: &[Zone] = &[
     Zone {
         name: "test.",
         server: "127.0.0.2",
+        make: Make::Nsd,
         records: "half 60 NS ns.plain.test.\nlame 60 NS ns.plain.test.\n",
         state: State::Signed,
     },
-    Zone { name: ".", server: "127.0.0.1", records: "", state: State::Signed },
+    Zone { name: ".", server: "127.0.0.1", make: Make::Bind, records: "", state: State::Signed },
 ];
 
 /// The file of a zone.
@@ -133,18 +152,17 @@ impl World {
     /// Starts the server of a zone.
     fn start(&mut self, zone: &Zone) {
         let file = file(zone.name);
-        let dir = self.folder.path().display();
-        let text = format!(
-            "server:\n ip-address: {server}\n port: 53\n username: \"\"\n chroot: \"\"\n zonesdir: \"{dir}\"\n pidfile: \"\"\n \
-             xfrdfile: \"\"\n zonelistfile: \"{dir}/{file}.list\"\n database: \"\"\n server-count: 1\n rrl-ratelimit: 0\n verbosity: 1\n\
-             remote-control:\n control-enable: no\nzone:\n name: \"{name}\"\n zonefile: \"{file}.signed\"\n",
-            server = zone.server,
-            name = zone.name,
-        );
-        let config = self.folder.write(&format!("{file}.conf"), text);
-        let mut command = self.namespace.command("nsd");
-        command.arg("-d").arg("-c").arg(config).stdin(Stdio::null());
-        let process = Process::start("nsd", command);
+        let config = self.folder.write(&format!("{file}.conf"), configuration(zone, &self.folder));
+        // Knot does not make this one itself.
+        self.folder.write(&format!("{file}.db/.keep"), "");
+        let (program, words) = match zone.make {
+            Make::Knot => ("knotd", &["-c"][..]),
+            Make::Nsd => ("nsd", &["-d", "-c"][..]),
+            Make::Bind => ("named", &["-g", "-c"][..]),
+        };
+        let mut command = self.namespace.command(program);
+        command.args(words).arg(config).stdin(Stdio::null());
+        let process = Process::start(program, command);
         let server = SocketAddr::new(zone.server.parse().unwrap(), 53);
         let up = self.namespace.enter(|| {
             let ask = || {
@@ -164,12 +182,32 @@ impl World {
         let keys = std::fs::read_to_string(self.folder.path().join("keys-root")).unwrap();
         let anchors = self.folder.write("anchors", keys);
         Gateway::new(&format!(
-            ".:5300 {{\n bind 127.0.0.100\n prometheus 127.0.0.100:9153\n errors\n recursive {{\n  hints {}\n  anchors {}\n  allow_servers 127.0.0.0/8\n  timeout 6s\n  {more}\n }}\n}}",
+            ".:5300 {{\n bind 127.0.0.100\n prometheus 127.0.0.100:9153\n errors\n recursive {{\n  hints {}\n  anchors {}\n  allow_servers 127.0.0.0/8 ::1/128\n  timeout 6s\n  {more}\n }}\n}}",
             hints.display(),
             anchors.display()
         ))
         .within(&self.namespace)
         .start()
+    }
+
+    /// Asks the gateway for something and looks at the reply: its code, something in it, whether AD is set, the extended error.
+    fn check(&self, gateway: &Gateway, expected: (&str, &str, &str, bool, Option<u16>)) {
+        let (question, code, data, secure, error) = expected;
+        let mut query = Query::from(question).dnssec_ok();
+        if question.starts_with("big.") {
+            query = query.tcp();
+        }
+        let reply = self.ask(query);
+        let all = format!(
+            "{question}: {:?} {:?}\n{}",
+            reply.answers(),
+            reply.authorities(),
+            gateway.output()
+        );
+        assert_eq!(reply.rcode().to_str(), code, "{all}");
+        assert!(reply.answers().concat().contains(data), "{all}");
+        assert_eq!(reply.flags().contains("ad"), secure, "{} {all}", reply.flags());
+        assert_eq!(extended(&reply), error, "{all}");
     }
 
     /// Asks the gateway.
@@ -180,17 +218,53 @@ impl World {
     }
 }
 
+/// What the server of a zone is told.
+fn configuration(zone: &Zone, folder: &Folder) -> String {
+    let (name, server, file) = (zone.name, zone.server, file(zone.name));
+    let dir = folder.path().display();
+    match zone.make {
+        Make::Knot => format!(
+            "server:\n rundir: \"{dir}/{file}.db\"\n listen: {server}@53\n user: root:root\nlog:\n - target: stderr\n   any: info\n\
+             database:\n storage: \"{dir}/{file}.db\"\nzone:\n - domain: {name}\n   storage: \"{dir}\"\n   file: \"{file}.signed\"\n"
+        ),
+        Make::Nsd => format!(
+            "server:\n ip-address: {server}\n port: 53\n username: \"\"\n chroot: \"\"\n zonesdir: \"{dir}\"\n pidfile: \"\"\n \
+             xfrdfile: \"\"\n zonelistfile: \"{dir}/{file}.list\"\n database: \"\"\n server-count: 1\n rrl-ratelimit: 0\n verbosity: 1\n\
+             remote-control:\n control-enable: no\nzone:\n name: \"{name}\"\n zonefile: \"{file}.signed\"\n"
+        ),
+        Make::Bind => format!(
+            "options {{ directory \"{dir}\"; listen-on {{ {server}; }}; listen-on-v6 {{ none; }}; pid-file none; session-keyfile none; \
+             managed-keys-directory \"{dir}\"; recursion no; dnssec-validation no; }};\ncontrols {{ }};\n\
+             zone \"{name}\" {{ type primary; file \"{file}.signed\"; }};\n"
+        ),
+    }
+}
+
+/// The address record of a name.
+fn address(name: &str, server: &str) -> String {
+    format!("{name} {} {server}\n", if server.contains(':') { "AAAA" } else { "A" })
+}
+
+/// A set of records that needs several datagrams.
+fn large() -> String {
+    (10..30).map(|n| format!("big 60 TXT \"part {n} {}\"\n", "x".repeat(200))).collect()
+}
+
 /// Writes a zone as its server has it, and the keys that the zone above needs.
 fn write(folder: &Folder, zone: &Zone) {
     let ns = if zone.name == "." { "ns.".to_owned() } else { format!("ns.{}", zone.name) };
     let mut text = format!(
-        "$TTL 60\n$ORIGIN {name}\n@ SOA {ns} host.{ns} 1 3600 600 86400 30\n@ NS {ns}\n{ns} A {server}\n{records}",
+        "$TTL 60\n$ORIGIN {name}\n@ SOA {ns} host.{ns} 1 3600 600 86400 30\n@ NS {ns}\n{address}{records}",
         name = zone.name,
-        server = zone.server,
+        address = address(&ns, zone.server),
         records = zone.records,
     );
+    if matches!(zone.name, "good.test." | "plain.test.") {
+        text += &large();
+    }
     for below in ZONES.iter().filter(|below| is_below(below.name, zone.name)) {
-        let _unfailing = writeln!(text, "{0} NS ns.{0}\nns.{0} A {1}", below.name, below.server);
+        let _unfailing = writeln!(text, "{0} NS ns.{0}", below.name);
+        text += &address(&format!("ns.{}", below.name), below.server);
         if below.state != State::Unsigned {
             let set = format!("dsset-{}", below.name);
             text += &std::fs::read_to_string(folder.path().join(set)).unwrap();
@@ -241,7 +315,7 @@ fn names_are_found_from_the_root_and_signatures_are_checked() {
     let world = World::new();
     let gateway = world.gateway("");
     // What is asked, and: code, first address or alias, whether AD is set, extended error.
-    for (query, code, data, secure, error) in [
+    for expected in [
         ("www.good.test A", "No Error", "203.0.113.1", true, None),
         ("here.good.test A", "No Error", "203.0.113.1", true, None),
         ("x.w.good.test TXT", "No Error", "wild", true, None),
@@ -268,21 +342,20 @@ fn names_are_found_from_the_root_and_signatures_are_checked() {
         ("www.half.test A", "No Error", "203.0.113.8", false, None),
         ("www.lame.test A", "Server Failure", "", false, Some(22)),
         ("no.such A", "Non-Existent Domain", "", true, None),
+        // Names below a DNAME record: it and the alias that is made of it lead on.
+        ("www.d.plain.test A", "No Error", "203.0.113.1", false, None),
+        // More than a datagram holds.
+        ("big.good.test TXT", "No Error", "part 29", true, None),
+        ("big.plain.test TXT", "No Error", "part 29", false, None),
+        // A server that is there by IPv6 alone.
+        ("www.six.test A", "No Error", "203.0.113.9", true, None),
+        ("no.six.test A", "Non-Existent Domain", "", true, None),
+        // Names have no large and small letters.
+        ("WwW.gOOd.TEST A", "No Error", "203.0.113.1", true, None),
     ] {
         // Twice: found, and kept.
-        for _ in 0..2 {
-            let reply = world.ask(Query::from(query).dnssec_ok());
-            let all = format!(
-                "{query}: {:?} {:?}\n{}",
-                reply.answers(),
-                reply.authorities(),
-                gateway.output()
-            );
-            assert_eq!(reply.rcode().to_str(), code, "{all}");
-            assert!(reply.answers().concat().contains(data), "{all}");
-            assert_eq!(reply.flags().contains("ad"), secure, "{} {all}", reply.flags());
-            assert_eq!(extended(&reply), error, "{all}");
-        }
+        world.check(&gateway, expected);
+        world.check(&gateway, expected);
     }
     // Those who do not ask for proofs get none, and no AD bit.
     let plain = world.ask(Query::from("www.good.test A"));
@@ -296,6 +369,23 @@ fn names_are_found_from_the_root_and_signatures_are_checked() {
     assert!(own.answers().concat().contains("203.0.113.33"), "{:?}", own.answers());
     let refused = world.ask(Query::from("www.good.test A").no_recursion());
     assert_eq!(refused.rcode().to_str(), "Query Refused");
+}
+
+#[test]
+fn names_are_asked_for_in_letters_of_both_cases() {
+    let world = World::new();
+    let gateway = world.gateway("random_case on");
+    for expected in [
+        ("www.good.test A", "No Error", "203.0.113.1", true, None),
+        ("WWW.plain.TEST A", "No Error", "203.0.113.2", false, None),
+        ("www.d.plain.test A", "No Error", "203.0.113.1", false, None),
+        ("big.plain.test TXT", "No Error", "part 29", false, None),
+        ("www.six.test A", "No Error", "203.0.113.9", true, None),
+        ("no.good3.test A", "Non-Existent Domain", "", true, None),
+        ("www.bad.test A", "Server Failure", "", false, Some(6)),
+    ] {
+        world.check(&gateway, expected);
+    }
 }
 
 #[test]
