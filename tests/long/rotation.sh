@@ -2,10 +2,10 @@
 # Credentials are replaced 100 times while a client asks: no answer fails, and the API server sees each of them once it is there.
 # ROTATIONS is how often. With WRITE=1 the result goes into docs/measurements.md.
 #
-# Covered are a token file, replaced as the kubelet replaces it in a pod (a link to a folder; it is read for each request), and the
-# two files of a client certificate, replaced one after the other (they are read when a request could not be sent or was answered
-# with 401). After each rotation the connections to the API server are broken, and something that changes then must be answered.
-# A certificate that ends while it is in use is a test beside it.
+# Covered are a token file, replaced as the kubelet replaces it in a pod (a link to a folder), and the two files of a client certificate, replaced
+# one after the other. After each rotation the connections to the API server are broken, and something that changes then must be answered.
+# The same with a token file, a kubeconfig, a certificate and a program whose connections are left alone: within ten seconds all kinds have to be
+# watched with the new ones. A certificate that ends while it is in use is a test beside it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export ROTATIONS=${ROTATIONS:-100}

@@ -1,8 +1,8 @@
 //! Credentials that are replaced again and again while clients ask: no answer fails, and each new one is used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
@@ -13,6 +13,9 @@ use tests::{Api, Cluster, Folder, Gateway, Relay, Watchman, api, stated, until, 
 
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long watches may go on with credentials that were replaced.
+const TAKEN: Duration = Duration::from_secs(10);
 
 /// How long the certificate is good that ends while it is in use, in seconds.
 const SHORT: u64 = 8;
@@ -283,4 +286,128 @@ fn a_certificate_that_has_ended_gives_way_to_the_one_on_disk() {
     bench.turn();
     bench.watchman.end(&bench.gateway);
     assert_eq!(seen("ended").len(), 2, "{}", bench.gateway.output());
+}
+
+/// Which kinds are watched with which credentials of a user, as the API server saw it.
+fn watched(user: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for event in cluster().audit().iter().filter(|event| event["user"]["username"] == user) {
+        let id = event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0].as_str();
+        let (Some(id), Some(kind)) = (id, event["objectRef"]["resource"].as_str()) else {
+            continue;
+        };
+        if event["verb"] == "watch" {
+            all.entry(id.to_owned()).or_default().insert(kind.to_owned());
+        }
+    }
+    all
+}
+
+/// Replaces credentials, and waits until all kinds are watched with the new ones, which has to be so in time though no connection
+/// was broken; then something changes.
+fn take_over(bench: &mut Bench, user: &str, replace: impl FnOnce()) -> Duration {
+    let before = watched(user).len();
+    let begun = Instant::now();
+    replace();
+    let all = || {
+        let watched = watched(user);
+        (watched.len() > before
+            && watched.values().filter(|kinds| kinds.len() >= 3).count() > before)
+            .then_some(())
+    };
+    let taken = until(TAKEN, all).is_some();
+    assert!(taken, "{:?}\n{}", watched(user), bench.gateway.output());
+    bench.turn();
+    begun.elapsed()
+}
+
+/// A token of the account of a namespace.
+fn issue(session: &mut Session, namespace: &str) -> String {
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/gateway/token");
+    let body = r#"{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}"#;
+    let (status, object) = session.send("POST", &path, "application/json", body);
+    assert_eq!(status, 201, "{object}");
+    object["status"]["token"].as_str().expect("it has a token").to_owned()
+}
+
+#[test]
+fn watches_move_to_new_credentials_of_every_kind() {
+    let cluster = cluster();
+    for namespace in ["moved-token", "moved-kubeconfig", "moved-program"] {
+        cluster.apply(&objects(namespace));
+    }
+    let account = |namespace: &str| format!("system:serviceaccount:{namespace}:gateway");
+    let mut session = Api::new(cluster, "admin").session();
+    let token = Folder::new("moved-token");
+    token.write("token", issue(&mut session, "moved-token"));
+    let user = format!("{{tokenFile: '{}'}}", token.path().join("token").display());
+    let mut by_token = Bench::start("moved-token", &token, &user);
+
+    let kubeconfig = Folder::new("moved-kubeconfig");
+    let user = format!("{{token: {}}}", issue(&mut session, "moved-kubeconfig"));
+    let mut by_kubeconfig = Bench::start("moved-kubeconfig", &kubeconfig, &user);
+    let config = kubeconfig.path().join("kubeconfig");
+    let text = fs::read_to_string(&config).expect("it is there");
+    let (head, _) = text.split_once("  user: {").expect("it has a user");
+
+    let (certificate, mut by_certificate) = certified("moved-certificate", LONG);
+
+    // A program whose credentials end soon each time prints the token of a file.
+    let program = Folder::new("moved-program");
+    program.write("token", issue(&mut session, "moved-program"));
+    let path = program.write(
+        "credentials",
+        format!(
+            "#!/bin/sh\nprintf '{{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {{\"token\": \"%s\", \"expirationTimestamp\": \"%s\"}}}}' \
+             \"$(cat '{}')\" \"$(date -u -d '+4 seconds' +%Y-%m-%dT%H:%M:%SZ)\"\n",
+            program.path().join("token").display()
+        ),
+    );
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let user = format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{}', interactiveMode: Never}}}}",
+        path.display()
+    );
+    let mut by_program = Bench::start("moved-program", &program, &user);
+
+    let mut longest = Duration::ZERO;
+    for _ in 0..rotations() {
+        let next = issue(&mut session, "moved-token");
+        let took = take_over(&mut by_token, &account("moved-token"), || {
+            token.write("token.new", next);
+            fs::rename(token.path().join("token.new"), token.path().join("token"))
+                .expect("it can be replaced");
+        });
+        longest = longest.max(took);
+        let next = issue(&mut session, "moved-kubeconfig");
+        let took = take_over(&mut by_kubeconfig, &account("moved-kubeconfig"), || {
+            fs::write(&config, format!("{head}  user: {{token: {next}}}\n"))
+                .expect("it can be written");
+        });
+        longest = longest.max(took);
+        let (new, key) = Authority::get().issue("moved-certificate", LONG);
+        let took = take_over(&mut by_certificate, "moved-certificate", || {
+            certificate.write("me.crt", new);
+            certificate.write("me.key", key);
+        });
+        longest = longest.max(took);
+        let next = issue(&mut session, "moved-program");
+        let took = take_over(&mut by_program, &account("moved-program"), || {
+            program.write("token", next);
+        });
+        longest = longest.max(took);
+    }
+    for bench in [&by_token, &by_kubeconfig, &by_certificate, &by_program] {
+        let log = bench.gateway.output();
+        assert!(!log.contains("eyJ") && !log.contains("PRIVATE KEY"), "a secret is in the log");
+    }
+    let count: usize = [by_token, by_kubeconfig, by_certificate, by_program]
+        .into_iter()
+        .map(|bench| bench.watchman.end(&bench.gateway))
+        .sum();
+    println!(
+        "{} rotations of token file, kubeconfig, certificate and program without a break: {count} answers, none failed; all watches moved within {:.1} s",
+        rotations(),
+        longest.as_secs_f64()
+    );
 }
