@@ -243,7 +243,7 @@ fn check_counts_clusters_and_finds_what_is_wrong_with_unused_ones() {
     let corefile = "cluster://desk {\n manifests .\n}\n.:@PORT@ {\n whoami\n}\n";
     let check = |corefile: &str| {
         let folder = tests::Folder::new("corefile");
-        let file = folder.write("Corefile", &corefile.replace("@PORT@", "1053"));
+        let file = folder.write("Corefile", corefile.replace("@PORT@", "1053"));
         let done = std::process::Command::new(tests::gateway::binary())
             .arg("check")
             .arg(&file)

@@ -103,8 +103,11 @@ fn printed(properties: &str, account: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Where a rule is in a manifest: its document's number and its lines there.
+type Place = (usize, std::ops::Range<usize>);
+
 /// The documents of a manifest, each in its lines, and the place of each rule in them: document and lines.
-fn rules(manifest: &str) -> (Vec<Vec<String>>, Vec<(usize, std::ops::Range<usize>)>) {
+fn rules(manifest: &str) -> (Vec<Vec<String>>, Vec<Place>) {
     let documents: Vec<Vec<String>> = manifest
         .split("---\n")
         .map(|document| document.lines().map(str::to_owned).collect())

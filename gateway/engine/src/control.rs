@@ -95,9 +95,9 @@ pub enum Value {
     /// A text.
     Text(String),
     /// Values in order.
-    List(Vec<Value>),
+    List(Vec<Self>),
     /// Named values in order; the names are words in lower case, with underscores.
-    Fields(Vec<(Cow<'static, str>, Value)>),
+    Fields(Vec<(Cow<'static, str>, Self)>),
 }
 
 impl Value {

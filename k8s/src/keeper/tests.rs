@@ -59,7 +59,7 @@ fn the_log_warns_once_before_an_end_and_once_after_it() {
     assert_eq!(warned.tell(&credentials, 1001), [""; 0]);
     // Another one is another matter.
     let next = Credential { life: Some((1000, 2000)), ..one };
-    assert_eq!(warned.tell(&[next.clone()], 1500), [""; 0]);
+    assert_eq!(warned.tell(std::slice::from_ref(&next), 1500), [""; 0]);
     assert_eq!(warned.tell(&[next], 1950).len(), 1);
 }
 

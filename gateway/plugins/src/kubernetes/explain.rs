@@ -158,8 +158,8 @@ impl<'l> Look<'l> {
     fn facts(&self) -> Vec<(&'static str, Value)> {
         let Some((_, service)) = self.service_of() else { return Vec::new() };
         let text = |label: &[u8]| String::from_utf8_lossy(label).into_owned();
-        let ips: Vec<String> = service.ips.clone().map(|ip| ip.to_string()).take(MOST).collect();
-        let ports = service.ports.clone().take(MOST);
+        let ips: Vec<String> = service.ips.map(|ip| ip.to_string()).take(MOST).collect();
+        let ports = service.ports.take(MOST);
         let ports: Vec<String> = ports
             .map(|port| format!("{}/{} {}", port.number, port.protocol.word(), text(port.name)))
             .map(|port| port.trim_end().to_owned())

@@ -245,7 +245,7 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
                 .map(|name| source::declared(setup, name, want.clone()))
                 .collect::<Result<_, _>>()?,
         };
-        Ok(sources.into_iter().map(Member::of).collect())
+        Ok(sources.iter().map(Member::of).collect())
     })
 }
 

@@ -28,10 +28,10 @@ pub(crate) struct Member {
 
 impl Member {
     /// A cluster by its watches.
-    pub(crate) fn of(source: Arc<Source>) -> Self {
+    pub(crate) fn of(source: &Arc<Source>) -> Self {
         let domain = source.domain().cloned();
         let (name, store) = (source.name(), source.store().clone());
-        Self { source: Some(Arc::clone(&source)), ..Self::bare(name, domain, store) }
+        Self { source: Some(Arc::clone(source)), ..Self::bare(name, domain, store) }
     }
 
     /// A cluster by its objects, which somebody else keeps true.

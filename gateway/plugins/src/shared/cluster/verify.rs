@@ -93,7 +93,7 @@ mod tests {
         let names = vec![(Difference::Missing, "shop/web".to_owned())];
         let bad = Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names };
         let good = Verdict { kind: Kind::Slices, objects: 2, counts: [0; 3], names: Vec::new() };
-        let told = report(&[good.clone()]);
+        let told = report(std::slice::from_ref(&good));
         assert!(told.good);
         assert_eq!(
             told.to_text(),
