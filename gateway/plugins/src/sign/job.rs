@@ -58,6 +58,8 @@ struct State {
     stamps: Vec<(PathBuf, Stamp)>,
     /// What was wrong and has been said.
     told: String,
+    /// Whether the zone could not be signed when that was due.
+    failed: bool,
 }
 
 impl Job {
@@ -79,7 +81,12 @@ impl Job {
             target: directory.join(format!("db.{zone}signed")),
             source,
             files,
-            state: Mutex::new(State { keys, stamps: Vec::new(), told: String::new() }),
+            state: Mutex::new(State {
+                keys,
+                stamps: Vec::new(),
+                told: String::new(),
+                failed: false,
+            }),
             broken: gauge(BROKEN, &labels),
             expires: gauge(EXPIRES, &labels),
             zone,
@@ -142,7 +149,9 @@ impl Job {
             }
             Some(why) => {
                 log::info!(target: "plugin/sign", "Signing \"{zone}\" because {why}");
-                if let Err(wrong) = self.sign(&mut state, now) {
+                let signed = self.sign(&mut state, now);
+                state.failed = signed.is_err();
+                if let Err(wrong) = signed {
                     trouble = Some(wrong);
                 }
             }
@@ -174,6 +183,9 @@ impl Job {
         };
         if let Some((path, _)) = state.stamps.iter().find(|known| !same(known)) {
             return Some(format!("{} has changed", path.display()));
+        }
+        if state.failed {
+            return Some("it could not be signed the last time".to_owned());
         }
         let old = match load(&self.target, &self.zone, &mut Vec::new()) {
             Ok(old) => old,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::testing::Bench;
 use wire::Name;
@@ -10,8 +11,8 @@ use super::job::Job;
 use crate::shared::dnssec::{KeyFiles, samples};
 use crate::shared::testing::logged;
 
-/// A folder of a test, which goes with it.
-struct Place(PathBuf);
+/// A folder of a test, which goes with it, and the test's turn: what one tells the metrics of the zone is not another's.
+struct Place(PathBuf, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -50,9 +51,11 @@ impl Place {
     /// A folder with the zone and keys.
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("causeway-sign-{}-{number}", std::process::id());
-        let place = Self(std::env::temp_dir().join(name));
+        let place = Self(std::env::temp_dir().join(name), turn);
         std::fs::create_dir_all(&place.0).unwrap();
         for (name, [public, private]) in
             [("ksk", samples::KSK), ("zsk", samples::ZSK), ("rsa", samples::RSA256)]
