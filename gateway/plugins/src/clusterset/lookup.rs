@@ -73,6 +73,10 @@ struct Silence<'l> {
     kept: Option<(&'l Member, Standing)>,
     /// The first that is not known yet.
     unknown: Option<&'l Member>,
+    /// The first that has been away for too long.
+    gone: Option<&'l Member>,
+    /// Whether any has a share at all.
+    heard: bool,
 }
 
 impl<'l> Look<'l> {
@@ -129,11 +133,14 @@ impl<'l> Look<'l> {
         let mut silence = Silence::default();
         for member in &self.set.members {
             let Some(store) = member.store() else { continue };
-            if silence.hears(member, member.presence(store, self.set.keep))
-                && store.read().namespace(name)
-            {
+            if !silence.hears(member, member.presence(store, self.set.keep)) {
+                continue;
+            }
+            let reader = store.read();
+            if reader.namespace(name) {
                 return Outcome::sure(Found::Name);
             }
+            silence.misses(member, &reader, Some(name));
         }
         silence.outcome()
     }
@@ -172,7 +179,10 @@ impl<'l> Look<'l> {
                     continue;
                 }
                 let reader = store.read();
-                let Some(import) = reader.import(place.key) else { continue };
+                let Some(import) = reader.import(place.key) else {
+                    silence.misses(member, &reader, namespace(place.key));
+                    continue;
+                };
                 let found = self.import(place, &import, sheet);
                 let kept = match presence {
                     Presence::Kept(standing) => Some((member, standing)),
@@ -194,7 +204,10 @@ impl<'l> Look<'l> {
                 continue;
             }
             let reader = exports.store().read();
-            let Some(Share { service, since }) = exports.share(&reader, key) else { continue };
+            let Some(Share { service, since }) = exports.share(&reader, key) else {
+                silence.misses(member, &reader, namespace(key));
+                continue;
+            };
             if survey.eldest.is_none_or(|(other, _)| since < other) {
                 survey.eldest = Some((since, service.kind()));
             }
@@ -205,6 +218,11 @@ impl<'l> Look<'l> {
         }
         survey
     }
+}
+
+/// The namespace of `\x03web\x04shop`.
+fn namespace(key: &[u8]) -> Option<&[u8]> {
+    Name::labels_of(key).nth(1)
 }
 
 impl Set {
@@ -245,12 +263,19 @@ impl<'l> Silence<'l> {
     /// Notes a cluster whose share is not its present one; says whether it has a share at all.
     fn hears(&mut self, member: &'l Member, presence: Presence) -> bool {
         match presence {
-            Presence::Live => true,
+            Presence::Live => {
+                self.heard = true;
+                true
+            }
             Presence::Kept(standing) => {
+                self.heard = true;
                 self.kept = self.kept.or(Some((member, standing)));
                 true
             }
-            Presence::Gone => false,
+            Presence::Gone => {
+                self.gone = self.gone.or(Some(member));
+                false
+            }
             Presence::Unknown => {
                 self.unknown = self.unknown.or(Some(member));
                 false
@@ -258,9 +283,19 @@ impl<'l> Silence<'l> {
         }
     }
 
+    /// Notes a cluster whose objects of the namespace are not known yet, or not to these credentials: that it lacks a name says
+    /// nothing.
+    fn misses(&mut self, member: &'l Member, reader: &Reader<'_>, namespace: Option<&[u8]>) {
+        if namespace.is_some_and(|namespace| reader.awaits(namespace)) {
+            self.unknown = self.unknown.or(Some(member));
+        }
+    }
+
     /// That nothing was found, or that it can not be said.
     fn outcome(self) -> Outcome<'l> {
-        let found = if self.unknown.is_some() { Found::NotYet } else { Found::Nothing };
-        Outcome { found, kept: self.kept, unknown: self.unknown }
+        // If all have been away for too long there is nobody left who could deny a name.
+        let unknown = self.unknown.or(self.gone.filter(|_| !self.heard));
+        let found = if unknown.is_some() { Found::NotYet } else { Found::Nothing };
+        Outcome { found, kept: self.kept, unknown }
     }
 }

@@ -36,8 +36,6 @@ pub(super) struct Member {
     /// What fills the stores; none in tests.
     #[expect(dead_code, reason = "held, since the watches end with it")]
     pub(super) sources: Vec<Arc<Source>>,
-    /// When the set began to wait for it, in Unix seconds.
-    pub(super) began: u64,
     /// Says whether what a store tells is the cluster's present state.
     pub(super) stands: Stands,
 }
@@ -67,7 +65,7 @@ pub(super) struct Share<'r> {
 impl Member {
     /// Whether what a store tells of the cluster counts.
     pub(super) fn presence(&self, store: &Store, keep: Duration) -> Presence {
-        judge((self.stands)(&self.name, store), self.began, keep, unix_time)
+        judge((self.stands)(&self.name, store), keep, unix_time)
     }
 
     /// Its stores; one may come twice.
@@ -107,18 +105,18 @@ impl Exports {
     }
 }
 
-/// Whether the share of a cluster counts that the set began to wait for at `began`.
-fn judge(standing: Standing, began: u64, keep: Duration, now: impl FnOnce() -> u64) -> Presence {
+/// Whether the share of a cluster counts.
+fn judge(standing: Standing, keep: Duration, now: impl FnOnce() -> u64) -> Presence {
     let since = match standing {
         Standing::Live => return Presence::Live,
+        // What was never known is no ground for a denial, however long that goes on.
+        Standing::Unsynced => return Presence::Unknown,
         Standing::Away { since } | Standing::Snapshot { taken: since } => since,
-        Standing::Unsynced => began,
     };
-    let passed = now().saturating_sub(since);
-    match standing {
-        _ if passed > keep.as_secs() => Presence::Gone,
-        Standing::Unsynced => Presence::Unknown,
-        standing => Presence::Kept(standing),
+    if now().saturating_sub(since) > keep.as_secs() {
+        Presence::Gone
+    } else {
+        Presence::Kept(standing)
     }
 }
 
@@ -142,10 +140,9 @@ mod tests {
             (away, 900, Presence::Kept(away)),
             (kept, 1060, Presence::Kept(kept)),
             (kept, 1061, Presence::Gone),
-            (Standing::Unsynced, 560, Presence::Unknown),
-            (Standing::Unsynced, 561, Presence::Gone),
+            (Standing::Unsynced, 99999, Presence::Unknown),
         ] {
-            assert_eq!(judge(standing, 500, keep, || now), want, "{standing:?} {now}");
+            assert_eq!(judge(standing, keep, || now), want, "{standing:?} {now}");
         }
     }
 }

@@ -5,6 +5,8 @@ use std::iter::once;
 use config::{Diagnostic, Words};
 use k8s::{Ips, ServiceRef};
 
+use crate::shared::cluster::target;
+
 /// A kind of addresses that a service can be reached by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -38,7 +40,8 @@ impl Way {
             Self::Endpoints => service.has_ready_endpoints(),
             Self::LoadBalancer => {
                 let balancer = service.load_balancer();
-                !balancer.ips().is_empty() || balancer.hostnames().next().is_some()
+                !balancer.ips().is_empty()
+                    || balancer.hostnames().any(|name| target(name).is_some())
             }
             Self::ExternalIp | Self::ClusterIp => !self.ips(service).is_empty(),
         }

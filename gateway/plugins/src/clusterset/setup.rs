@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Diagnostic, Directive, Prop, Word};
-use engine::{Role, Setup};
+use engine::{Role, Setup, Stage};
 use k8s::{Keep, Selector, Store};
 
 use super::conflicts::Watch;
-use super::member::{Exports, Member, Stands, unix_time};
+use super::member::{Exports, Member, Stands};
 use super::reach::Order;
 use super::{Clusterset, Set};
 use crate::shared::cluster::address::{Label, is_reverse};
@@ -219,7 +219,12 @@ pub(super) fn set_up_with(
         own: host::own_addresses(setup),
     });
     let watch = Watch::new(Arc::clone(&set));
-    setup.task(|_| watch.run());
+    setup.task(|mut stop| async move {
+        tokio::select! {
+            () = stop.reached(Stage::Draining) => {}
+            () = watch.run() => {}
+        }
+    });
     let plugin = Clusterset(Arc::clone(&set));
     setup.offer(Role::Ready(Arc::new(plugin.clone())));
     setup.install(plugin);
@@ -277,9 +282,16 @@ impl Config {
         connect: &mut impl FnMut(&mut Setup<'_>, &Word, Want) -> Result<Connected, Diagnostic>,
         stands: Stands,
     ) -> Result<Member, Diagnostic> {
-        let Some(label) = Label::of(word.text.as_bytes()) else {
-            let wrong = word.wrong("is too long for a label of names");
-            return Err(wrong.help("give the cluster a name of at most 63 octets"));
+        // The name is a label of the endpoints' names (KEP-1645, Cluster ID).
+        let text = word.text.as_bytes();
+        let fits = text.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+            && !text.starts_with(b"-")
+            && !text.ends_with(b"-");
+        let Some(label) = Label::of(text).filter(|_| fits) else {
+            let wrong = word.wrong("is no cluster ID: it has to be a label of names");
+            let help =
+                "give the cluster a name of at most 63 lower-case letters, digits and dashes";
+            return Err(wrong.help(help));
         };
         let (imports, exports) = (self.is_from(From::Imports), self.is_from(From::Exports));
         let keep = |multicluster, exports| Keep {
@@ -316,7 +328,6 @@ impl Config {
             imports,
             exports,
             sources,
-            began: unix_time(),
             stands,
         })
     }

@@ -54,6 +54,12 @@ fn the_share_of_a_cluster_that_is_away_is_kept_for_its_time() {
     assert_eq!(told(&bench, "db"), ("NOERROR".to_owned(), String::new()));
     assert_eq!(told(&bench, "nothing"), ("NXDOMAIN".to_owned(), String::new()));
 
+    // Nobody is left who could deny a name.
+    stand("west", Standing::Snapshot { taken: now - 3700 });
+    assert_eq!(told(&bench, "db").0, "SERVFAIL");
+    assert_eq!(told(&bench, "nothing").0, "SERVFAIL");
+    stand("west", Standing::Live);
+
     stand("east", Standing::Live);
     table(&bench, &[("db.shop.svc.clusterset.local A", both)]);
     assert_eq!(told(&bench, "db"), ("NOERROR".to_owned(), String::new()));
