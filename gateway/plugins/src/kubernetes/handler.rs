@@ -65,6 +65,8 @@ impl Cluster {
     fn answer(&self, request: &Request, zone: &Name, answer: &mut Answer) -> Verdict {
         let mut sheet = Sheet::new(answer, self.ttl);
         let mut alias: Option<(Name, &Name)> = None;
+        // A cluster that gave an alias and may be out of date: the answer is no fresher than that, whoever has the target.
+        let mut stale: Option<&Member> = None;
         for _ in 0..MAX_ALIASES {
             let (name, zone) =
                 alias.as_ref().map_or((&request.name, zone), |(name, zone)| (name, *zone));
@@ -72,17 +74,19 @@ impl Cluster {
             match found {
                 Found::Name => {
                     let soa = !has_records(name, &mut sheet);
-                    return self.close(&mut sheet, zone, member, rcode::NOERROR, soa);
+                    return self.close(&mut sheet, zone, stale.or(member), rcode::NOERROR, soa);
                 }
                 Found::Nothing if self.fall.through(name) => {
                     let aliased = alias.map(|(name, _)| Verdict::Elsewhere(name));
                     return aliased.unwrap_or(Verdict::Pass);
                 }
                 Found::Nothing => {
+                    // That the denial may be out of date comes first, for some read no further.
+                    let verdict = self.close(&mut sheet, zone, stale, rcode::NXDOMAIN, true);
                     if request.edns.present {
                         self.say_why(zone, name, request.rtype, sheet.answer());
                     }
-                    return self.close(&mut sheet, zone, None, rcode::NXDOMAIN, true);
+                    return verdict;
                 }
                 // What is not known yet is not passed on, for a wrong denial would be kept (RFC 2308 §5). Reverse zones that
                 // `fallthrough` names are others' as well, who are not to wait for this cluster.
@@ -95,10 +99,15 @@ impl Cluster {
                     return self.close(&mut sheet, zone, member, rcode::SERVFAIL, true);
                 }
                 Found::Alias(target) => match self.zones.longest(&target) {
-                    Some(zone) => alias = Some((target, zone)),
+                    Some(zone) => {
+                        let out_of_date =
+                            |one: &&Member| one.store.standing().stale_since().is_some();
+                        stale = stale.or(member.filter(out_of_date));
+                        alias = Some((target, zone));
+                    }
                     None => {
                         sheet.answer().set_authoritative(true);
-                        self.members.note(member, sheet.answer());
+                        self.members.note(stale.or(member), sheet.answer());
                         return Verdict::Elsewhere(target);
                     }
                 },

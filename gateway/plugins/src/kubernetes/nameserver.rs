@@ -87,7 +87,9 @@ impl Look<'_> {
     /// the name is neither. A name above a server's own is there too, if only by that (RFC 8020 §2).
     pub(super) fn stated_server(&self, head: &[u8], sheet: &mut Sheet<'_>) -> Option<Found> {
         let servers = &self.cluster.servers.0;
-        if let Some(server) = servers.iter().find(|server| server.name == *self.name) {
+        // A server may have the zone's own name, which has more than addresses.
+        let own = matches!(self.rtype, rtype::A | rtype::AAAA) || !head.is_empty();
+        if let Some(server) = servers.iter().find(|server| own && server.name == *self.name) {
             server.ips.iter().for_each(|ip| self.pen().address(sheet, *ip));
             return Some(Found::Name);
         }

@@ -25,6 +25,8 @@ fn wrong_declarations_are_refused_with_a_remedy() {
             "write: kubeconfig FILE, endpoint URL, in_cluster, or manifests DIR",
         ),
         ("manifests .\n in_cluster", "cluster prod", "'in_cluster' is a second way to connect"),
+        ("kubeconfig a\n kubeconfig b", "cluster prod", "'kubeconfig' comes twice"),
+        ("manifests .\n domain a.test\n domain b.test", "cluster prod", "'domain' comes twice"),
         ("kubeconfig a\n endpoint b", "cluster prod", "is a second way to connect"),
         ("manifests .\n tls a b c", "cluster prod", "tls stands without the address"),
         ("manifests nosuch", "cluster prod", "'nosuch' is not a folder"),

@@ -362,6 +362,23 @@ fn stated_name_servers_take_the_place_of_those_found_out() {
     }
 }
 
+#[test]
+fn a_name_server_may_have_the_zones_own_name() {
+    let bench = block("nameserver cluster.local 198.51.100.1");
+    for (line, want) in [
+        ("cluster.local SOA", "NOERROR aa rd | cluster.local. 5 SOA cluster.local. "),
+        (
+            "cluster.local NS",
+            "NOERROR aa rd | cluster.local. 5 NS cluster.local. |  | cluster.local. 5 A 198.51.100.1",
+        ),
+        ("cluster.local A", "NOERROR aa rd | cluster.local. 5 A 198.51.100.1"),
+        ("cluster.local AAAA", "NOERROR aa rd |  | "),
+    ] {
+        let reply = bench.now(line);
+        assert!(reply.starts_with(want), "{line}: {reply}");
+    }
+}
+
 #[tokio::test]
 async fn stated_name_servers_are_in_copies() {
     let bench = block(

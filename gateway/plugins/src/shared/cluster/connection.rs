@@ -221,6 +221,14 @@ impl Connection {
         let read = |line: &Directive| line.read_line(PROPS, &mut connection).err();
         let wrong: Vec<_> = block.lines().iter().filter_map(read).collect();
         Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
+        let twice = |(at, line): (usize, &Directive)| {
+            let mut before = block.lines().iter().take(at);
+            before
+                .any(|other| other.name.text == line.name.text)
+                .then(|| line.name.wrong("comes twice").help("keep the line that is meant"))
+        };
+        let wrong: Vec<_> = block.lines().iter().enumerate().filter_map(twice).collect();
+        Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
         let file = connection.kubeconfig.as_ref().map(|(file, _)| file);
         let ways = [&connection.endpoint, &connection.manifests, &connection.in_cluster];
         let ways: Vec<&Word> = ways.into_iter().flatten().chain(file).collect();
