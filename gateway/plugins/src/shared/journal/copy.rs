@@ -9,7 +9,7 @@ use wire::{Answer, Name};
 use super::{Book, Unit, follow};
 use crate::shared::transfer::Pages;
 
-/// Units of the past that are kept in any case.
+/// Records of the past that are kept in any case.
 const FEW: usize = 1024;
 
 /// Units by their keys.
@@ -26,7 +26,7 @@ pub(super) struct Copied {
     records: usize,
     /// The last publications, the oldest first.
     steps: VecDeque<Step>,
-    /// The units in them.
+    /// The records in them.
     past: usize,
     /// Whether somebody got the last state from here.
     handed: bool,
@@ -99,14 +99,14 @@ impl Copied {
         if units.is_empty() {
             return false;
         }
-        self.past += units.len();
+        self.past += size(&units);
         let handed = std::mem::take(&mut self.handed);
         self.steps.push_back(Step { from: serial, handed, units });
         // Differences that are larger than the zone are of no use (RFC 1995 §5).
-        while self.past > self.units.len().max(FEW)
+        while self.past > self.records.max(FEW)
             && let Some(oldest) = self.steps.pop_front()
         {
-            self.past -= oldest.units.len();
+            self.past -= size(&oldest.units);
         }
         true
     }
@@ -162,6 +162,11 @@ impl Copied {
         all.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         all
     }
+}
+
+/// How many records units have; one counts as one at least.
+fn size(units: &[Unit]) -> usize {
+    units.iter().map(|unit| unit.len().max(1)).sum()
 }
 
 impl Changes {

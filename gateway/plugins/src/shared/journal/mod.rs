@@ -14,7 +14,7 @@ mod unit;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::config::Diagnostic;
@@ -181,7 +181,12 @@ impl Journal {
 
     /// Whether there may be something to publish.
     fn is_due(&self, book: &dyn Book) -> bool {
-        let state = self.lock();
+        // This is asked between other tasks, which do not wait for a copy that is being made.
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
         told(book) != state.told && may_publish(&state)
     }
 
@@ -254,10 +259,16 @@ impl Journal {
             let next = last.wrapping_add(1).max(1);
             if now.wrapping_sub(next) < 1 << 31 { now } else { next }
         };
-        // The closure always gives a serial.
-        let last =
-            self.given.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-        self.serial.store(next(last.unwrap_or_else(|last| last)), Ordering::Relaxed);
+        let before = match self.serial() {
+            0 => self.given.load(Ordering::Relaxed),
+            own => own,
+        };
+        let serial = next(before);
+        self.serial.store(serial, Ordering::Relaxed);
+        // Journals of one zone in several blocks do not drive one another ahead of the time: only a new one begins behind all.
+        let later = |given: u32| (serial.wrapping_sub(given) < 1 << 31).then_some(serial);
+        let _none_if_another_is_later =
+            self.given.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
     /// Takes the lock.
