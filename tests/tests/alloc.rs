@@ -284,6 +284,7 @@ fn ask_over_tls(tls: &mut Connection, octets: &[u8], buffer: &mut [u8], replies:
     }
     let (mut have, mut at, mut left) = (0, 0, replies);
     while left > 0 {
+        assert!(have < buffer.len(), "{replies} replies are longer than {have} octets");
         match session.reader().read(&mut buffer[have..]) {
             Ok(read) => have += read,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
@@ -358,7 +359,7 @@ fn cached_and_authoritative_answers_allocate_nothing() {
     let mut tcp = TcpStream::connect(server).unwrap();
     tcp.set_nodelay(true).unwrap();
     tcp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let mut reply = [0u8; 4096];
+    let mut reply = [0u8; 16384];
     for (name, kind, rcode, _) in QUESTIONS {
         let wire = query(name, kind);
         let mut datagram = || {
