@@ -6,7 +6,10 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex as Lock, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
@@ -113,6 +116,8 @@ pub(crate) struct Connection {
     made: Lock<Option<Made>>,
     /// Moves when followers are to begin anew with the session that is there then.
     generation: watch::Sender<u64>,
+    /// How often another server took the place of the one before.
+    moves: AtomicU64,
 }
 
 /// What a session was made of.
@@ -334,6 +339,7 @@ impl Connection {
             trouble: Lock::new(None),
             made: Lock::new(None),
             generation: watch::Sender::new(0),
+            moves: AtomicU64::new(0),
         });
         // It ends with the connection; without a runtime there are no requests either.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -473,10 +479,9 @@ impl Connection {
         }
     }
 
-    /// The authority of the server that the last session is with; empty before the first one.
-    pub(crate) fn host(&self) -> String {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.as_ref().map(|made| made.host.clone()).unwrap_or_default()
+    /// How often sessions were with another server than those before.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(SeqCst)
     }
 
     /// Moves when followers are to begin anew.
@@ -484,10 +489,11 @@ impl Connection {
         self.generation.subscribe()
     }
 
-    /// Notes what a session was made of.
+    /// Notes what a session was made of. Followers begin anew if it is with another server.
     fn note_made(&self, session: &Session) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let before = made.replace(session.made.clone());
+        drop(made);
         for one in &session.made.credentials {
             self.probe.expiry(one.kind, one.life.map(|(_, end)| end));
         }
@@ -495,6 +501,10 @@ impl Connection {
             if !session.made.credentials.iter().any(|one| one.kind == gone.kind) {
                 self.probe.expiry(gone.kind, None);
             }
+        }
+        if before.is_some_and(|before| before.host != session.host) {
+            self.moves.fetch_add(1, SeqCst);
+            self.generation.send_replace(session.number);
         }
     }
 

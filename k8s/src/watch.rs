@@ -225,9 +225,14 @@ impl Follower {
         let mut repair = self.common.repair[self.kind.index()].subscribe();
         let connection = Arc::clone(&self.common.connection);
         let mut generation = connection.generation();
+        let mut moves = connection.moves();
         loop {
             generation.borrow_and_update();
-            let host = connection.host();
+            // Another server's versions are of another history.
+            let before = std::mem::replace(&mut moves, connection.moves());
+            if moves != before {
+                self.start_over();
+            }
             let turn = async {
                 let end = tokio::select! {
                     Ok(()) = repair.changed() => End::Repair,
@@ -246,13 +251,7 @@ impl Follower {
             tokio::select! {
                 () = turn => {}
                 // What was read with other credentials ends here, and goes on with those of now.
-                Ok(()) = generation.changed() => {
-                    self.failures = 0;
-                    // Another server's versions are of another history.
-                    if connection.host() != host {
-                        self.start_over();
-                    }
-                }
+                Ok(()) = generation.changed() => self.failures = 0,
             }
         }
     }

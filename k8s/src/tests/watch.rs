@@ -343,6 +343,48 @@ async fn a_token_file_is_read_again_when_the_token_is_refused() {
 }
 
 #[tokio::test]
+async fn another_server_that_a_refusal_leads_to_is_listed_anew() {
+    let folder = std::env::temp_dir().join(format!("causeway-k8s-moves-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let gone = Arc::new(AtomicBool::new(false));
+    let is_gone = Arc::clone(&gone);
+    let old = services(move |_, _| match is_gone.load(SeqCst) {
+        false => ends(vec![event("ADDED", "a", 1), bookmark(5, true)]),
+        true => status(401, "Unauthorized", "Unauthorized"),
+    })
+    .await;
+    // It takes a version of the other server's for one of its own, and has nothing to tell of what was before.
+    let new = services(|asked, _| match asked.path.contains("sendInitialEvents") {
+        false => stream(Vec::new()),
+        true => stream(vec![event("ADDED", "b", 1), bookmark(9, true)]),
+    })
+    .await;
+    let write = |api: &Api| {
+        let server = format!("http://{}", api.address);
+        let kubeconfig = json!({
+            "clusters": [{ "name": "c", "cluster": { "server": server } }],
+            "users": [{ "name": "u", "user": {} }],
+            "contexts": [{ "name": "edge", "context": { "cluster": "c", "user": "u" } }],
+            "current-context": "edge",
+        });
+        std::fs::write(folder.join("new"), kubeconfig.to_string()).unwrap();
+        std::fs::rename(folder.join("new"), folder.join("config")).unwrap();
+    };
+    write(&old);
+    let source = Source::Kubeconfig { file: folder.join("config"), context: None };
+    let (set, _ear) = follow(&Config { source, ..config(&old) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    assert_eq!(names(&set), "a");
+    // The refusal comes before the file has been looked at twice.
+    write(&new);
+    gone.store(true, SeqCst);
+    until("the other server's services", || names(&set) == "b").await;
+    until("its namespaces", || !new.asked("/namespaces").is_empty()).await;
+    assert!(new.asked("/namespaces")[0].path.contains("sendInitialEvents"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_credential_program_is_run_again_when_its_token_is_refused() {
     let folder = std::env::temp_dir().join(format!("causeway-k8s-exec-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
