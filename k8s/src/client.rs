@@ -451,11 +451,15 @@ impl Connection {
     /// Makes a session of what is on disk now, and has all followers begin anew with it; the one in use stays if there can be
     /// none.
     pub(crate) async fn replace(&self) -> Result<(), Refusal> {
-        let mut slot = self.session.lock().await;
         let number = self.last.fetch_add(1, Relaxed) + 1;
+        // A program may take its time: requests go on with the session in use meanwhile.
         let session = Arc::new(Session::new(&self.source, number).await?);
-        self.note_made(&session);
-        *slot = Slot { session: Some(session), refused: None };
+        let mut slot = self.session.lock().await;
+        // One that was begun later knows of the files what this one does.
+        if slot.session.as_ref().is_none_or(|other| other.number < number) {
+            self.note_made(&session);
+            *slot = Slot { session: Some(session), refused: None };
+        }
         drop(slot);
         self.generation.send_replace(number);
         Ok(())

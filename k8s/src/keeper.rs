@@ -11,7 +11,7 @@ use std::{
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use kube::config::{AuthInfo, Kubeconfig};
 use secrecy::ExposeSecret as _;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use x509_parser::{pem::Pem, prelude::FromDer as _};
 
 use crate::{
@@ -25,6 +25,8 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 /// How many looks may find what cannot be used before the log says so: a certificate and its key are two files.
 const PATIENCE: u32 = 5;
+/// How long what could not be used is left alone unless it changes: trying it may run a program.
+const AGAIN: Duration = Duration::from_secs(10);
 /// The largest file that is looked at, in octets.
 const LARGEST: u64 = 16 << 20;
 /// The longest time before an end at which the log warns, in seconds: a week.
@@ -228,6 +230,7 @@ pub(crate) async fn keep(connection: Weak<Connection>) {
     let mut warned = Warned::default();
     let mut last: Option<Files> = None;
     let mut failures = 0;
+    let mut refused: Option<(Files, Instant, String)> = None;
     loop {
         sleep(LOOK).await;
         let Some(connection) = connection.upgrade() else { return };
@@ -247,7 +250,12 @@ pub(crate) async fn keep(connection: Weak<Connection>) {
         }
         let names: Vec<String> =
             now.changed(&files).iter().map(|path| path.display().to_string()).collect();
-        match connection.replace().await {
+        let known = refused.take().filter(|(files, at, _)| *files == now && at.elapsed() < AGAIN);
+        let result = match &known {
+            Some((_, _, why)) => Err(Refusal(why.clone())),
+            None => connection.replace().await,
+        };
+        match result {
             Ok(()) => {
                 failures = 0;
                 let names = names.join(", ");
@@ -262,6 +270,7 @@ pub(crate) async fn keep(connection: Weak<Connection>) {
                 if failures == PATIENCE {
                     connection.complain(&format!("what is on disk now cannot be used: {why}"));
                 }
+                refused = known.or_else(|| Some((now, Instant::now(), why)));
             }
         }
     }

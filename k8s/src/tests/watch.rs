@@ -463,6 +463,49 @@ async fn a_credential_program_that_fails_is_run_for_all_kinds_together() {
 }
 
 #[tokio::test]
+async fn a_program_that_fails_holds_no_requests_up_and_is_left_alone() {
+    let folder = std::env::temp_dir().join(format!("causeway-k8s-slow-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let api = services(|_, _| ends(vec![event("ADDED", "a", 1), bookmark(5, true)])).await;
+    let write = |user: serde_json::Value| {
+        let kubeconfig = json!({
+            "clusters": [{ "name": "c", "cluster": { "server": format!("http://{}", api.address) } }],
+            "users": [{ "name": "u", "user": user }],
+            "contexts": [{ "name": "edge", "context": { "cluster": "c", "user": "u" } }],
+            "current-context": "edge",
+        });
+        std::fs::write(folder.join("new"), kubeconfig.to_string()).unwrap();
+        std::fs::rename(folder.join("new"), folder.join("config")).unwrap();
+    };
+    let program = |times: &str| {
+        let script = format!("cd {}; echo run >> runs; {times}; exit 3", folder.display());
+        let api = "client.authentication.k8s.io/v1";
+        json!({ "exec": { "apiVersion": api, "command": "sh", "args": ["-c", script] } })
+    };
+    let runs = || std::fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count();
+    write(json!({}));
+    let source = Source::Kubeconfig { file: folder.join("config"), context: None };
+    let (set, _ear) = follow(&Config { source, ..config(&api) });
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    write(program("sleep 2"));
+    until("the program runs", || runs() == 1).await;
+    let before = api.asked("/services").len();
+    sleep(Duration::from_millis(1500)).await;
+    let asked = api.asked("/services").len() - before;
+    assert!(asked > 3, "{asked} requests while the program runs");
+    // It ends, and is looked at several times.
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(runs(), 1);
+    assert_eq!(set.store().state(Kind::Services), State::Watching);
+    // What has changed is tried at once.
+    write(program("true"));
+    let changed = Instant::now();
+    until("the changed program runs", || runs() == 2).await;
+    assert!(changed.elapsed() < Duration::from_secs(5), "{:?}", changed.elapsed());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_silent_server_is_left_and_found_again() {
     let hangs = Arc::new(AtomicBool::new(true));
     let hang = Arc::clone(&hangs);
