@@ -12,7 +12,7 @@ use crate::{
 
 /// Objects that are copied under one lock; writers have their turn in between.
 const STEP: u32 = 256;
-/// Bytes of a block, not counting what its last step adds.
+/// Bytes of a block, not counting what its last object adds: far fewer than one may have that is to be read.
 const BLOCK: usize = 64 << 10;
 
 /// Writes all objects of a store, and calls `rest` after each block. Gives what was written to, and the number of bytes.
@@ -34,9 +34,13 @@ pub(crate) fn write<W: Write>(
         let mut from = 0;
         loop {
             let reader = store.read();
-            let to = reader.content.end(kind).min(from + STEP);
-            (from..to).for_each(|number| step.add(&reader.content, kind, number));
-            let more = to < reader.content.end(kind);
+            let end = reader.content.end(kind);
+            let to = end.min(from + STEP);
+            while from < to && step.bytes.len() < BLOCK {
+                step.add(&reader.content, kind, from);
+                from += 1;
+            }
+            let more = from < end;
             drop(reader);
             if step.bytes.len() >= BLOCK {
                 blocks.block(&step.bytes)?;
@@ -46,7 +50,6 @@ pub(crate) fn write<W: Write>(
             if !more {
                 break;
             }
-            from = to;
         }
     }
     if !step.bytes.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::Ipv4Addr,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{
@@ -12,8 +13,8 @@ use std::{
 };
 
 use crate::{
-    Config, Event, Keep, Kind, Meta, Object, Probe, Quiet, Snapshot, Source, Standing, State,
-    Store, Writer,
+    Config, Endpoint, Event, Keep, Kind, Meta, Object, Probe, Quiet, Slice, Snapshot, Source,
+    Standing, State, Store, Writer,
     snapshot::{Found, Head, Keeper, Place, read},
     store::unix_time,
     store_from_yaml,
@@ -279,6 +280,40 @@ fn what_may_not_be_used_is_set_aside_and_the_store_stays_empty() {
         let [name] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
         assert!(name.ends_with(".refused"), "{name}");
     }
+}
+
+#[test]
+fn the_largest_slices_are_written_and_read() {
+    let folder = Folder::new();
+    let place = place(&folder.0);
+    let (mut writer, store) = live(CLUSTER);
+    let before = store.freshness().find(|one| one.kind == Kind::Slices).unwrap().objects;
+    // Together they are larger than a block may be.
+    for number in 0..60u16 {
+        let endpoints = (0..1000u16).map(|at| Endpoint {
+            place: crate::Place::Ip(Ipv4Addr::new(203, 0, 113, at as u8).into()),
+            ready: true,
+            hostname: format!("h{at:062}").into(),
+            pod: format!("p{at:0252}").into(),
+            zone: "".into(),
+        });
+        let slice = Slice {
+            meta: Meta {
+                namespace: "shop".into(),
+                name: format!("large-{number}").into(),
+                version: 1,
+            },
+            service: "large".into(),
+            endpoints: endpoints.collect(),
+            ..Slice::default()
+        };
+        writer.apply(&Event::Apply(Object::Slice(slice)));
+    }
+    let bytes = save(&place, &store);
+    assert!(bytes.len() > 17 << 20, "{}", bytes.len());
+    let (_writer, loaded) = load(&place);
+    let after = loaded.freshness().find(|one| one.kind == Kind::Slices).unwrap().objects;
+    assert_eq!(after, before + 60);
 }
 
 #[test]
