@@ -159,6 +159,8 @@ impl Follower {
     pub(crate) fn assume(&mut self, cause: &str) -> Duration {
         let names = self.common.store.keep().apart().to_vec();
         self.tell(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        // No more will ever be told of them, and when the rest was heard of counts.
+        self.common.store.hear(self.kind);
         if self.granted != Some(false) {
             log::warn!(
                 target: crate::LOG,

@@ -188,6 +188,7 @@ async fn which_namespaces_there_are_is_found_out_as_the_rights_allow() {
         assert_eq!(reader.namespace(b"edge"), edge);
         drop(reader);
         until("it is followed", || set.store().state(Kind::Namespaces) == State::Watching).await;
+        until("all was heard of", || set.store().heard() > 0).await;
         let said = (Kind::Namespaces, String::new(), listed);
         until("the rights are told", || ear.0.lock().unwrap().contains(&said)).await;
     }
