@@ -64,8 +64,9 @@ impl Common {
             State::Forbidden => 5,
         };
         let whole = parts.iter().map(|part| part[kind.index()]).min_by_key(rank);
-        drop(parts);
+        // Under the lock, so that what was found out first is not told last.
         self.set_state(kind, whole.unwrap_or(state));
+        drop(parts);
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Config, Event, Keep, Kind, Limits, Meta, Object, Probe, Quiet, Service, Source, State,
-    WatchSet, Writer,
+    WatchSet, Writer, client::Connection, watch::Common,
 };
 
 /// Remembers which rights are there.
@@ -192,6 +192,52 @@ async fn which_namespaces_there_are_is_found_out_as_the_rights_allow() {
         let said = (Kind::Namespaces, String::new(), listed);
         until("the rights are told", || ear.0.lock().unwrap().contains(&said)).await;
     }
+}
+
+/// Takes its time over a failure, and remembers in which order it was done with states.
+#[derive(Debug, Default)]
+struct Slow(Mutex<Vec<State>>);
+
+impl Probe for Slow {
+    fn state(&self, _kind: Kind, state: State) {
+        if state == State::Failing {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        self.0.lock().unwrap().push(state);
+    }
+}
+
+#[test]
+fn states_of_two_namespaces_at_once_are_told_in_their_order() {
+    let keep = Keep { namespaces: both(), ..Keep::default() };
+    let source = Source::Endpoint { url: "http://127.0.0.1:1".to_owned(), tls: None };
+    let config = Config { keep: keep.clone(), ..Config::new(source) };
+    let slow = Arc::new(Slow::default());
+    let probe: Arc<dyn Probe> = Arc::<Slow>::clone(&slow);
+    let (writer, store) = Writer::new(keep, Arc::clone(&probe));
+    let common = Common {
+        connection: Connection::open(&config, &probe),
+        writer: Mutex::new(writer),
+        store: store.clone(),
+        probe,
+        progress: tokio::sync::watch::channel(()).0,
+        initial: AtomicBool::new(true),
+        parts: Mutex::new(vec![[State::Watching; Kind::COUNT]; 2]),
+        look: Default::default(),
+        timing: timing(),
+        repair: Default::default(),
+        recovered: Default::default(),
+        verifying: Default::default(),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| common.set_state_in(Kind::Services, 0, State::Failing));
+        while store.state(Kind::Services) != State::Failing {
+            std::thread::yield_now();
+        }
+        common.set_state_in(Kind::Services, 0, State::Watching);
+    });
+    assert_eq!(store.state(Kind::Services), State::Watching);
+    assert_eq!(*slow.0.lock().unwrap(), [State::Failing, State::Watching]);
 }
 
 #[tokio::test]
