@@ -108,6 +108,22 @@ impl Source {
         let missing = !config.auth_infos.iter().any(|one| one.name == *user);
         missing.then(|| format!("has no user '{user}'"))
     }
+
+    /// Gives the context of a kubeconfig as the file stands, and its server's address without a name and password; what cannot
+    /// be found out is empty.
+    fn leads_to(&self) -> (String, String) {
+        let Self::Kubeconfig { file, context } = self else { return Default::default() };
+        let stated = context.clone().unwrap_or_default();
+        let Ok(config) = kubeconfig(file) else { return (stated, String::new()) };
+        let Some(wanted) = context.clone().or(config.current_context) else {
+            return Default::default();
+        };
+        let named = config.contexts.iter().find(|one| one.name == wanted);
+        let cluster = named.and_then(|one| one.context.as_ref()).map(|one| &one.cluster);
+        let cluster = config.clusters.iter().find(|one| Some(&one.name) == cluster);
+        let server = cluster.and_then(|one| one.cluster.as_ref()?.server.as_deref());
+        (wanted, server.map(bare).unwrap_or_default())
+    }
 }
 
 /// PEM files of a TLS client.
@@ -165,13 +181,15 @@ impl Config {
         format!("{} {keep:?} {namespace_labels:?} {labels:?} {snapshot:?}", self.connection_key())
     }
 
-    /// Gives a text that says what a store's content is of, the same over versions of the program. It has no secrets.
+    /// Gives a text that says what a store's content is of, the same over versions of the program. It has no secrets. A
+    /// kubeconfig is read for it: its current context and the addresses in it may change while its name stays.
     pub(crate) fn identity(&self) -> String {
         let source = match &self.source {
             Source::InCluster => "the cluster around".to_owned(),
             Source::Endpoint { url, .. } => format!("endpoint {}", bare(url)),
-            Source::Kubeconfig { file, context } => {
-                format!("kubeconfig {} {}", file.display(), context.as_deref().unwrap_or_default())
+            Source::Kubeconfig { file, .. } => {
+                let (context, server) = self.source.leads_to();
+                format!("kubeconfig {} {context} {server}", file.display())
             }
             Source::Manifests(folder) => format!("manifests {}", folder.display()),
         };

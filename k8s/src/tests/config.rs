@@ -1,6 +1,6 @@
 //! What can be said of a kubeconfig without asking anybody.
 
-use crate::Source;
+use crate::{Config, Source};
 
 #[test]
 fn what_a_kubeconfig_lacks_is_said() {
@@ -29,6 +29,41 @@ fn what_a_kubeconfig_lacks_is_said() {
                 assert!(odd.starts_with(want) && !odd.contains("secret"), "{text}: {odd}");
             }
         }
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_snapshot_is_of_the_server_that_a_kubeconfig_leads_to() {
+    let file = std::env::temp_dir().join(format!("causeway-k8s-leads-{}", std::process::id()));
+    let text = "clusters: [{name: c, cluster: {server: 'https://me:secret@198.51.100.1:6443'}},\
+                 {name: d, cluster: {server: 'https://198.51.100.2:6443'}}]\n\
+                 contexts: [{name: x, context: {cluster: c, user: u}}, {name: y, context: {cluster: d, user: u}}]\n\
+                 current-context: x\n";
+    let identity = |text: &str, context: Option<&str>| {
+        std::fs::write(&file, text).unwrap();
+        let context = context.map(str::to_owned);
+        Config::new(Source::Kubeconfig { file: file.clone(), context }).identity()
+    };
+    let path = file.display();
+    let first = identity(text, None);
+    let start = format!("kubeconfig {path} x https://198.51.100.1:6443; ");
+    assert!(first.starts_with(&start), "{first}");
+    assert_eq!(identity(text, Some("x")), first);
+    assert_eq!(identity(&text.replace("me:secret", "you:other"), None), first);
+    let other = identity(&text.replace("current-context: x", "current-context: y"), None);
+    assert!(other.starts_with(&format!("kubeconfig {path} y https://198.51.100.2:6443; ")));
+    assert_eq!(identity(text, Some("y")), other);
+    let moved = identity(&text.replace("198.51.100.1", "198.51.100.3"), Some("x"));
+    assert!(moved.starts_with(&format!("kubeconfig {path} x https://198.51.100.3:6443; ")));
+    for (odd, context, want) in [
+        ("{", None, " "),
+        ("{", Some("x"), "x "),
+        ("current-context: z", None, "z "),
+        ("clusters: []", None, " "),
+    ] {
+        let found = identity(odd, context);
+        assert!(found.starts_with(&format!("kubeconfig {path} {want}; ")), "{odd}: {found}");
     }
     std::fs::remove_file(&file).unwrap();
 }
