@@ -46,8 +46,10 @@ pub(crate) enum Found {
     Nothing,
     /// It is in the store; the cluster was heard of at this Unix time, in seconds.
     Taken(u64),
-    /// It may not be used.
+    /// It may not be used, and is set aside.
     Refused(Refused),
+    /// Its time is wrong by the clock of now. It stays, since that may be what is wrong.
+    Untimely(Refused),
     /// The file or its folder cannot be read.
     Unreadable(io::Error),
 }
@@ -80,7 +82,8 @@ impl Place {
         self.max_age
     }
 
-    /// Takes the snapshot into an empty store. One that may not be used is set aside: the store is empty then.
+    /// Takes the snapshot into an empty store. One that is damaged or of something else is set aside, and one
+    /// whose time is wrong stays: the store is empty then.
     pub(crate) fn load(&self, writer: &mut Writer) -> Found {
         let path = self.path();
         // What is no regular file may have no end, or make who opens it wait.
@@ -95,7 +98,7 @@ impl Place {
             Err(error) => return Found::Unreadable(error),
         };
         match self.take(&file, writer) {
-            Ok(taken) => Found::Taken(taken),
+            Ok(found) => found,
             Err(refused) => {
                 let aside = path.with_extension("refused");
                 if let Err(error) = fs::rename(&path, &aside) {
@@ -109,8 +112,7 @@ impl Place {
     }
 
     /// Checks a snapshot as a whole, then takes it in.
-    fn take(&self, mut file: &File, writer: &mut Writer) -> Result<u64, Refused> {
-        let now = unix_time().0;
+    fn take(&self, mut file: &File, writer: &mut Writer) -> Result<Found, Refused> {
         let wanted = writer.store().keep().clone();
         let mut judge = |head: &Head| {
             let held = |kind: &Kind| wanted.holds(*kind);
@@ -120,19 +122,12 @@ impl Place {
             if !head.listed.iter().chain(&head.waived).all(held) {
                 return Err(Refused("it holds other kinds of objects".to_owned()));
             }
-            if head.taken > now + SKEW {
-                return Err(Refused(format!("it is from {} s in the future", head.taken - now)));
-            }
-            let age = now.saturating_sub(head.taken);
-            if age > self.max_age.as_secs() {
-                return Err(Refused(format!(
-                    "it is {age} s old, and at most {} s are allowed",
-                    self.max_age.as_secs()
-                )));
-            }
             Ok(())
         };
-        read(BufReader::with_capacity(READ, file), &mut judge, &mut |_| ())?;
+        let head = read(BufReader::with_capacity(READ, file), &mut judge, &mut |_| ())?;
+        if let Some(why) = self.untimely(head.taken) {
+            return Ok(Found::Untimely(why));
+        }
         let rewound = file.rewind();
         rewound.map_err(|error| Refused(format!("it cannot be read: {error}")))?;
         writer.begin_kept();
@@ -142,7 +137,7 @@ impl Place {
         match head {
             Ok(head) => {
                 writer.end_kept(&head);
-                Ok(head.taken)
+                Ok(Found::Taken(head.taken))
             }
             // It was checked: somebody writes into the file.
             Err(refused) => {
@@ -150,6 +145,19 @@ impl Place {
                 Err(refused)
             }
         }
+    }
+
+    /// Says what is wrong with the time that a snapshot is from, in Unix seconds.
+    fn untimely(&self, taken: u64) -> Option<Refused> {
+        let (now, most) = (unix_time().0, self.max_age.as_secs());
+        let ahead = taken.saturating_sub(now);
+        let age = now.saturating_sub(taken);
+        let why = match () {
+            () if ahead > SKEW => format!("it is from {ahead} s in the future"),
+            () if age > most => format!("it is {age} s old, and at most {most} s are allowed"),
+            () => return None,
+        };
+        Some(Refused(why))
     }
 
     /// Puts the store's present state in the place of the snapshot. Gives the number of bytes.

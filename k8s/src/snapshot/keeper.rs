@@ -84,6 +84,13 @@ impl Keeper {
                 );
                 self.probe.snapshot_failed();
             }
+            Found::Untimely(why) => {
+                log::error!(
+                    target: crate::LOG,
+                    "the snapshot {path} is not used, for {why}; it stays there until the cluster has been listed, and the start goes on without it: look whether the clock is right"
+                );
+                self.probe.snapshot_failed();
+            }
             Found::Unreadable(error) => {
                 log::error!(
                     target: crate::LOG,

@@ -15,12 +15,13 @@ pub(crate) use keeper::Keeper;
 
 use crate::{config::Config, store::Store};
 
-/// Where snapshots are kept, and how old one may be.
+/// Where snapshots are kept, and how old one may be at a start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// The folder; made if it is not there.
     pub dir: PathBuf,
-    /// The oldest that answers are given from, by when the cluster was heard of.
+    /// The oldest that is taken in at a start, by when the cluster was heard of. What was taken in is then served until the
+    /// cluster has been listed, as what is known is in any outage.
     pub max_age: Duration,
 }
 

@@ -235,7 +235,6 @@ fn seal(bytes: &mut [u8]) {
 
 #[test]
 fn what_may_not_be_used_is_set_aside_and_the_store_stays_empty() {
-    let now = unix_time().0;
     let other = |change: fn(&mut Config)| {
         move |dir: &Path| {
             let mut config = config(dir);
@@ -243,32 +242,28 @@ fn what_may_not_be_used_is_set_aside_and_the_store_stays_empty() {
             Place::of(&config).unwrap()
         }
     };
-    /// Who writes, and from when.
-    type Case<'c> = (&'c str, Box<dyn Fn(&Path) -> Place>, u64);
-    let cases: [Case<'_>; 4] = [
+    /// Who writes.
+    type Case<'c> = (&'c str, Box<dyn Fn(&Path) -> Place>);
+    let cases: [Case<'_>; 2] = [
         (
             "of another cluster",
             Box::new(other(|config| {
                 let url = "https://198.51.100.2:6443".to_owned();
                 config.source = Source::Endpoint { url, tls: None };
             })),
-            now,
         ),
         (
             "of another cluster",
             Box::new(other(|config| {
                 config.labels = Some("app=web".parse().unwrap());
             })),
-            now,
         ),
-        ("s in the future", Box::new(place), now + 4000),
-        ("at most 3600 s are allowed", Box::new(place), now - 4000),
     ];
-    for (reason, writer, taken) in cases {
+    for (reason, writer) in cases {
         let (away, folder) = (Folder::new(), Folder::new());
         let (_writer, store) = live(CLUSTER);
         let theirs = writer(&away.0);
-        theirs.save(&store, taken, &mut || ()).unwrap();
+        theirs.save(&store, unix_time().0, &mut || ()).unwrap();
         let ours = place(&folder.0);
         fs::copy(theirs.path(), ours.path()).unwrap();
         let (mut writer, loaded) = Writer::new(keep(), Arc::new(Quiet));
@@ -280,6 +275,33 @@ fn what_may_not_be_used_is_set_aside_and_the_store_stays_empty() {
         let [name] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
         assert!(name.ends_with(".refused"), "{name}");
     }
+}
+
+#[test]
+fn a_snapshot_of_a_wrong_time_is_not_used_and_stays() {
+    let folder = Folder::new();
+    let place = place(&folder.0);
+    let (_writer, store) = live(CLUSTER);
+    let now = unix_time().0;
+    for (reason, taken) in
+        [("s in the future", now + 4000), ("at most 3600 s are allowed", now - 4000)]
+    {
+        place.save(&store, taken, &mut || ()).unwrap();
+        let (mut writer, loaded) = Writer::new(keep(), Arc::new(Quiet));
+        let found = place.load(&mut writer);
+        let Found::Untimely(why) = found else { panic!("{reason}: {found:?}") };
+        assert!(why.to_string().contains(reason), "{why}");
+        assert_eq!(loaded.standing(), Standing::Unsynced);
+        assert_eq!(loaded.read().services().len(), 0);
+        let [name] = &folder.files()[..] else { panic!("{:?}", folder.files()) };
+        assert!(name.ends_with(".snapshot"), "{name}");
+    }
+    // Damage counts before the time.
+    let mut bytes = fs::read(place.path()).unwrap();
+    bytes.pop();
+    fs::write(place.path(), bytes).unwrap();
+    assert_eq!(load(&place).1.standing(), Standing::Unsynced);
+    assert!(folder.files()[0].ends_with(".refused"));
 }
 
 #[test]

@@ -107,7 +107,7 @@ async fn names_are_answered_from_the_snapshot_and_say_so() {
 }
 
 #[tokio::test]
-async fn an_old_snapshot_is_set_aside_and_the_start_goes_on() {
+async fn an_old_snapshot_is_not_used_and_the_start_goes_on() {
     let folder = Folder::new("start-old");
     keep(&folder, now() - 4000);
     let bench = started(&folder).await;
@@ -117,7 +117,7 @@ async fn an_old_snapshot_is_set_aside_and_the_start_goes_on() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(matches!(&names[..], [name] if name.ends_with(".refused")), "{names:?}");
+    assert!(matches!(&names[..], [name] if name.ends_with(".snapshot")), "{names:?}");
 }
 
 #[test]
