@@ -294,7 +294,7 @@ impl<'l> Silence<'l> {
     /// That nothing was found, or that it can not be said.
     fn outcome(self) -> Outcome<'l> {
         // If all have been away for too long there is nobody left who could deny a name.
-        let unknown = self.unknown.or(self.gone.filter(|_| !self.heard));
+        let unknown = self.unknown.or_else(|| self.gone.filter(|_| !self.heard));
         let found = if unknown.is_some() { Found::NotYet } else { Found::Nothing };
         Outcome { found, kept: self.kept, unknown }
     }

@@ -102,7 +102,7 @@ impl Cluster {
                     Some(zone) => {
                         let out_of_date =
                             |one: &&Member| one.store.standing().stale_since().is_some();
-                        stale = stale.or(member.filter(out_of_date));
+                        stale = stale.or_else(|| member.filter(out_of_date));
                         alias = Some((target, zone));
                     }
                     None => {
