@@ -245,6 +245,7 @@ fn check_counts_clusters_and_finds_what_is_wrong_with_unused_ones() {
         let folder = tests::Folder::new("corefile");
         let file = folder.write("Corefile", corefile.replace("@PORT@", "1053"));
         let done = std::process::Command::new(tests::gateway::binary())
+            .env_remove("CAUSEWAY_BIN")
             .arg("check")
             .arg(&file)
             .output()
