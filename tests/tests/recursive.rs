@@ -50,14 +50,15 @@ const ZONES: &[Zone] = &[
         server: "127.0.0.3",
         make: Make::Knot,
         records: "www 60 A 203.0.113.1\nalias 60 CNAME www.plain.test.\nhere 60 CNAME www\nfar 60 CNAME x.w.good3.test.\n\
-                  void 60 CNAME no.good3.test.\n*.w 60 TXT wild\n",
+                  void 60 CNAME no.good3.test.\n*.w 60 TXT wild\nd 60 DNAME w.good3.test.\ne 60 DNAME good3.test.\n\
+                  inner 60 DNAME w\nout 60 DNAME plain.test.\n",
         state: State::Signed,
     },
     Zone {
         name: "good3.test.",
         server: "127.0.0.8",
         make: Make::Nsd,
-        records: "www 60 A 203.0.113.6\n*.w 60 A 203.0.113.7\n",
+        records: "www 60 A 203.0.113.6\n*.w 60 A 203.0.113.7\nback 60 CNAME x.d.good.test.\n",
         state: State::Hashed,
     },
     Zone {
@@ -78,7 +79,7 @@ const ZONES: &[Zone] = &[
         name: "old.test.",
         server: "127.0.0.6",
         make: Make::Nsd,
-        records: "www 60 A 203.0.113.4\n",
+        records: "www 60 A 203.0.113.4\nd 60 DNAME good.test.\n",
         state: State::Expired,
     },
     // Its server has an address of IPv6 alone.
@@ -344,6 +345,20 @@ fn names_are_found_from_the_root_and_signatures_are_checked() {
         ("no.such A", "Non-Existent Domain", "", true, None),
         // Names below a DNAME record: it and the alias that is made of it lead on.
         ("www.d.plain.test A", "No Error", "203.0.113.1", false, None),
+        // The alias is not signed: it is as good as the DNAME record.
+        ("x.d.good.test A", "No Error", "203.0.113.7", true, None),
+        ("x.d.good.test CNAME", "No Error", "x.w.good3.test", true, None),
+        ("x.d.good.test MX", "No Error", "x.w.good3.test", true, None),
+        ("www.e.good.test A", "No Error", "203.0.113.6", true, None),
+        ("no.e.good.test A", "Non-Existent Domain", "no.good3.test", true, None),
+        ("www.out.good.test A", "No Error", "203.0.113.2", false, None),
+        ("www.d.old.test A", "Server Failure", "", false, Some(6)),
+        // Its end is in the same zone, whose server goes on by itself.
+        ("x.inner.good.test TXT", "No Error", "wild", true, None),
+        ("x.inner.good.test A", "No Error", "x.w.good.test", true, None),
+        ("x.inner.good.test CNAME", "No Error", "x.w.good.test", true, None),
+        // An alias of another zone leads there.
+        ("back.good3.test A", "No Error", "203.0.113.7", true, None),
         // More than a datagram holds.
         ("big.good.test TXT", "No Error", "part 29", true, None),
         ("big.plain.test TXT", "No Error", "part 29", false, None),

@@ -236,14 +236,17 @@ impl Recursive {
 }
 
 /// Resolves a question. The recursor does not tell of the alias whose end has no record, and takes the proof of that for one about
-/// the alias; in such cases each alias is asked for on its own. Records of DNSSEC nobody asked for are taken out later.
+/// the alias; and it loses the DNAME records that prove the aliases further on. In such cases each alias is asked for on its
+/// own. Records of DNSSEC nobody asked for are taken out later.
 async fn follow(walker: &Walker, query: &Query) -> Result<Found, Missing> {
     let mut query = query.clone();
     let mut way: Option<Found> = None;
     for _ in 0..MOST_ALIASES {
         let found = reply::read(walker.resolve(query.clone(), begin(), true).await);
         let is_doubtful = match &found {
-            Ok(found) => found.is_denial() && found.trust != Trust::Secure,
+            Ok(found) => {
+                found.trust == Trust::Bogus || found.is_denial() && found.trust != Trust::Secure
+            }
             Err(Missing::Bogus(_)) => true,
             Err(_) => false,
         };

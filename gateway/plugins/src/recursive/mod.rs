@@ -4,6 +4,7 @@ mod handler;
 mod reply;
 mod roots;
 mod setup;
+mod synthesis;
 #[cfg(test)]
 mod tests;
 mod wildcard;

@@ -6,7 +6,7 @@ use hickory_resolver::proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::recursor::RecursorError;
 
-use super::wildcard;
+use super::{synthesis, wildcard};
 
 /// How far a chain of signatures leads; the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,8 +31,33 @@ pub(super) struct Found {
 impl Found {
     /// Puts an answer together.
     fn new(rcode: ResponseCode, answers: &[Record], authorities: &[Record]) -> Self {
+        let mut answers = answers.to_vec();
+        synthesis::secure(&mut answers);
         let trust = trust(answers.iter().chain(authorities));
-        Self { rcode, answers: answers.to_vec(), authorities: authorities.to_vec(), trust }
+        Self { rcode, answers, authorities: authorities.to_vec(), trust }
+    }
+
+    /// Looks at an answer whose denials the recursor takes for bogus: it wants more of a wildcard than there is to be shown, and
+    /// does not know that servers go on from a DNAME record to a name of which they deny what was asked for.
+    fn doubted(query: &Query, message: &Message) -> Option<Self> {
+        let (answers, authorities) = (&message.answers, &message.authorities);
+        let found = Self::new(message.response_code, answers, authorities);
+        if wildcard::holds(&found.answers, &found.authorities) {
+            return Some(found);
+        }
+        // An alias that is signed well for its own name needs no denial; those that are there are about its target.
+        let name = query.name();
+        let is_about = |rr: &Record| {
+            let above = matches!(rr.record_type(), RecordType::DNAME | RecordType::RRSIG);
+            rr.name == *name || above && rr.name.zone_of(name)
+        };
+        let answers: Vec<_> = found.answers.into_iter().filter(is_about).collect();
+        let alone = Self::new(ResponseCode::NoError, &answers, &[]);
+        let is_whole = query.query_type() == RecordType::CNAME
+            && alone.trust == Trust::Secure
+            && alone.target(name).is_some()
+            && wildcard::is_none(&alone.answers);
+        is_whole.then_some(alone)
     }
 
     /// Whether it has no record that was asked for.
@@ -52,7 +77,12 @@ impl Found {
     #[must_use]
     pub(super) fn then(mut self, end: Self) -> Self {
         self.rcode = end.rcode;
-        self.answers.extend(end.answers);
+        for rr in end.answers {
+            // Below a DNAME record, servers may have gone on by themselves.
+            if !self.answers.contains(&rr) {
+                self.answers.push(rr);
+            }
+        }
         self.authorities.extend(end.authorities);
         self.trust = self.trust.max(end.trust);
         self
@@ -112,17 +142,14 @@ pub(super) fn read(result: Result<Message, RecursorError>) -> Result<Found, Miss
                     rcode => Err(Missing::Unreachable(format!("the servers say {rcode}"))),
                 }
             }
-            // The recursor wants more of a wildcard than there is to be shown.
-            DnsError::Nsec { response, proof, .. }
-                if proof == Proof::Insecure
-                    || wildcard::holds(&response.answers, &response.authorities) =>
-            {
+            DnsError::Nsec { response, proof: Proof::Insecure, .. } => {
                 let (answers, authorities) = (&response.answers, &response.authorities);
                 Ok(Found::new(response.response_code, answers, authorities))
             }
-            error @ (DnsError::Nsec { .. } | DnsError::DnssecBogus) => {
-                Err(Missing::Bogus(error.to_string()))
+            DnsError::Nsec { ref query, ref response, .. } => {
+                Found::doubted(query, response).ok_or_else(|| Missing::Bogus(error.to_string()))
             }
+            DnsError::DnssecBogus => Err(Missing::Bogus(error.to_string())),
             error => Err(Missing::Unreachable(error.to_string())),
         },
         Err(
@@ -155,4 +182,88 @@ fn trust<'a>(records: impl Iterator<Item = &'a Record>) -> Trust {
         }
     }
     if all > 0 && all == secure { Trust::Secure } else { Trust::Insecure }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use hickory_resolver::proto::dnssec::rdata::{DNSSECRData, NSEC};
+    use hickory_resolver::proto::rr::rdata::A;
+
+    use super::super::synthesis::tests::{alias, dname, name, record, signature};
+    use super::*;
+
+    /// An address below where `d.good.test` leads.
+    fn address(proof: Proof) -> Record {
+        record("x.w.fine.test.", 60, RData::A(A::new(203, 0, 113, 1)), proof)
+    }
+
+    #[test]
+    fn an_answer_below_a_dname_record_is_as_good_as_the_worst_of_its_parts() {
+        for (dname_is, address_is, want) in [
+            (Proof::Secure, Proof::Secure, Trust::Secure),
+            (Proof::Secure, Proof::Insecure, Trust::Insecure),
+            (Proof::Secure, Proof::Bogus, Trust::Bogus),
+            (Proof::Bogus, Proof::Secure, Trust::Bogus),
+            (Proof::Insecure, Proof::Secure, Trust::Bogus),
+        ] {
+            let mut message = Message::response(0, OpCode::Query);
+            message.add_answers([
+                alias("x.d.good.test.", "x.w.fine.test."),
+                address(address_is),
+                dname("d.good.test.", "w.fine.test.", dname_is),
+            ]);
+            let found = read(Ok(message)).unwrap();
+            assert_eq!(found.trust, want, "{dname_is} {address_is}");
+        }
+    }
+
+    #[test]
+    fn an_alias_needs_no_denial_of_its_target() {
+        let sure = || dname("d.good.test.", "w.good.test.", Proof::Secure);
+        let right = || alias("x.d.good.test.", "x.w.good.test.");
+        let sign = |num_labels| signature("d.good.test.", RecordType::DNAME, num_labels);
+        for (why, rtype, answers, want) in [
+            ("it is", RecordType::CNAME, vec![sure(), sign(3), right()], true),
+            ("another question", RecordType::A, vec![sure(), sign(3), right()], false),
+            (
+                "bogus",
+                RecordType::CNAME,
+                vec![sure(), sign(3), alias("x.d.good.test.", "x.evil.test.")],
+                false,
+            ),
+            ("no alias", RecordType::CNAME, vec![sure(), sign(3)], false),
+            // A closer name might be there.
+            ("from a wildcard", RecordType::CNAME, vec![sure(), sign(2), right()], false),
+            (
+                "something bogus further on",
+                RecordType::CNAME,
+                vec![right(), sign(3), sure(), alias("x.w.good.test.", "x.evil.test.")],
+                true,
+            ),
+        ] {
+            let nsec = NSEC::new(name("www.good.test."), [RecordType::TXT]);
+            let nsec = RData::DNSSEC(DNSSECRData::NSEC(nsec));
+            let mut message = Message::response(0, OpCode::Query);
+            message.add_answers(answers);
+            message.add_authority(record("*.w.good.test.", 60, nsec, Proof::Secure));
+            let query = Query::query(name("x.d.good.test."), rtype);
+            let found = Found::doubted(&query, &message);
+            assert_eq!(found.is_some(), want, "{why}");
+            let Some(found) = found else { continue };
+            assert_eq!(found.trust, Trust::Secure, "{why}");
+            assert_eq!(found.target(query.name()), Some(&name("x.w.good.test.")), "{why}");
+            let (answers, authorities) = (found.answers.len(), found.authorities.len());
+            assert_eq!((answers, authorities), (3, 0), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_gave_before_is_not_given_twice() {
+        let found = |answers: &[Record]| Found::new(ResponseCode::NoError, answers, &[]);
+        let way = found(&[alias("a.test.", "b.test."), alias("b.test.", "x.w.fine.test.")]);
+        let end = found(&[alias("b.test.", "x.w.fine.test."), address(Proof::Secure)]);
+        assert_eq!(way.then(end).answers.len(), 3);
+    }
 }

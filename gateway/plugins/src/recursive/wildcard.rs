@@ -22,6 +22,11 @@ pub(super) fn holds(answers: &[Record], authorities: &[Record]) -> bool {
         })
 }
 
+/// Whether nothing of an answer comes from a wildcard.
+pub(super) fn is_none(answers: &[Record]) -> bool {
+    answers.iter().filter_map(expansion).next().is_none()
+}
+
 /// The next closer name and the zone of a signature that is a wildcard's.
 fn expansion(rr: &Record) -> Option<(Name, &Name)> {
     let RData::DNSSEC(DNSSECRData::RRSIG(rrsig)) = &rr.data else { return None };
