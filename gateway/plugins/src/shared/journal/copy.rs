@@ -10,7 +10,9 @@ use super::{Book, Unit, follow};
 use crate::shared::transfer::Pages;
 
 /// Records of the past that are kept in any case.
-const FEW: usize = 1024;
+const FEW: usize = 16 * 1024;
+/// How many times the zone the past may be: what changes again and again is in it as often, and in a client's differences once.
+const TIMES: usize = 4;
 
 /// Units by their keys.
 type Units = HashSet<Unit, RandomState>;
@@ -102,8 +104,7 @@ impl Copied {
         self.past += size(&units);
         let handed = std::mem::take(&mut self.handed);
         self.steps.push_back(Step { from: serial, handed, units });
-        // Differences that are larger than the zone are of no use (RFC 1995 §5).
-        while self.past > self.records.max(FEW)
+        while self.past > self.records.saturating_mul(TIMES).max(FEW)
             && let Some(oldest) = self.steps.pop_front()
         {
             self.past -= size(&oldest.units);
