@@ -30,8 +30,15 @@ pub(crate) enum End {
     Cut(String),
     /// The server can not be reached, does not answer, or does not accept the credentials.
     Network(String),
-    /// The server can not serve now; with what it asks to be waited, in seconds.
-    Busy(String, Option<u64>),
+    /// The server can not serve now.
+    Busy {
+        /// The status code.
+        code: u16,
+        /// Why.
+        cause: String,
+        /// What it asks to be waited, in seconds.
+        after: Option<u64>,
+    },
     /// These credentials may not.
     Forbidden(String),
     /// The kind is not known.
@@ -59,7 +66,7 @@ impl End {
             | Self::Stalled(cause)
             | Self::Cut(cause)
             | Self::Network(cause)
-            | Self::Busy(cause, _)
+            | Self::Busy { cause, .. }
             | Self::Forbidden(cause)
             | Self::Broken(cause) => cause,
         }
@@ -114,7 +121,7 @@ impl Follower {
                 self.state(State::Failing);
                 self.pause(None)
             }
-            End::Busy(cause, after) => {
+            End::Busy { cause, after, .. } => {
                 self.fail(State::Failing, &cause);
                 self.pause(after)
             }
@@ -234,7 +241,7 @@ pub(crate) fn refused(problem: &Status, after: Option<u64>, watch: bool) -> End 
         {
             End::NoInitial
         }
-        _ => End::Busy(text, after),
+        code => End::Busy { code, cause: text, after },
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Timing {
     pub(crate) silence: Duration,
     /// How long the next list waits that an event out of its order asks for.
     pub(crate) doubt: Duration,
-    /// How long the first wait for a watch's response may be; the next ones are longer, up to six times this.
+    /// How long the first wait for the response to a watch, or to what is asked before it, may be; the next ones are longer, up to six times this.
     pub(crate) answer: Duration,
     /// How long a list's response may take to begin.
     pub(crate) list: Duration,
@@ -176,7 +176,7 @@ pub(crate) struct Follower {
     pub(crate) failures: u32,
     /// Times that the kind was forbidden in succession.
     pub(crate) refusals: u32,
-    /// Waits for a watch's response that were too short.
+    /// Waits for a response that were too short.
     pub(crate) silences: u32,
     /// What has been said of a trouble that goes on.
     pub(crate) said: Vec<String>,
@@ -344,6 +344,17 @@ impl Follower {
         })
     }
 
+    /// Asks for a path and waits as long as suits what there was before: briefly at first, so that a server that hangs is left soon; a
+    /// slow one gets its time at the fourth attempt.
+    async fn patient(&mut self, path: &str) -> Result<Reply, End> {
+        let wait = self.common.timing.answer * [1, 2, 3, 6][self.silences as usize % 4];
+        let reply = self.get(path, wait).await;
+        if matches!(reply, Err(End::Network(_))) {
+            self.silences = self.silences.wrapping_add(1);
+        }
+        reply
+    }
+
     /// Names the right that is missing.
     fn forbidden(&self, verb: &str, problem: &Status) -> String {
         format!(
@@ -383,12 +394,13 @@ impl Follower {
 
     /// Refuses to go on where the last watch ended if the server has not come so far: its data are an older copy then, and
     /// it would say nothing of a watch from a version to come until it has caught up with that.
-    async fn compare(&self, path: &str) -> Result<(), End> {
+    async fn compare(&mut self, path: &str) -> Result<(), End> {
         let number = |version: &str| version.parse::<u64>().ok();
         let Some(ours) = self.version.as_deref().and_then(number) else { return Ok(()) };
-        let reply = match self.get(&format!("{path}?limit=1"), self.common.timing.answer).await {
-            // Who may only watch is not kept from it.
-            Err(End::Forbidden(_)) => return Ok(()),
+        let reply = match self.patient(&format!("{path}?limit=1")).await {
+            // Who may only watch is not kept from it, and a server whose own database fails may still tell of changes: what there
+            // was of another history is found by a comparison later.
+            Err(End::Forbidden(_) | End::Busy { code: 500.., .. }) => return Ok(()),
             reply => reply?,
         };
         let theirs = self.read(reply, &mut |_| ()).await?;
@@ -493,15 +505,7 @@ impl Follower {
                 }
             }
         }
-        // Short at first, so that a server that hangs is left soon; a slow one gets its time at the fourth attempt.
-        let wait = timing.answer * [1, 2, 3, 6][self.silences as usize % 4];
-        let mut reply = match self.get(&query, wait).await {
-            Err(end) => {
-                self.silences = self.silences.wrapping_add(1);
-                return Err(end);
-            }
-            Ok(reply) => reply,
-        };
+        let mut reply = self.patient(&query).await?;
         let start = Instant::now();
         let deadline = start + length + timing.slack;
         let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;

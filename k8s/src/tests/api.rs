@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -61,6 +61,8 @@ pub(super) struct Api {
     pub(super) open: Arc<(AtomicUsize, AtomicUsize)>,
     /// The resource version that it has come to, which watchers ask for before they go on.
     pub(super) newest: Arc<AtomicU64>,
+    /// After how many milliseconds it says so, and with which status code.
+    pub(super) telling: Arc<(AtomicU64, AtomicU16)>,
 }
 
 impl Api {
@@ -81,7 +83,8 @@ impl Api {
         let (asked, open) = (Arc::new(Mutex::new(Vec::new())), Arc::default());
         let (log, script, count) = (Arc::clone(&asked), Arc::new(script), Arc::clone(&open));
         let newest = Arc::new(AtomicU64::new(u64::MAX));
-        let version = Arc::clone(&newest);
+        let telling = Arc::new((AtomicU64::new(0), AtomicU16::new(200)));
+        let (version, tell) = (Arc::clone(&newest), Arc::clone(&telling));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(connection(
@@ -89,11 +92,11 @@ impl Api {
                     Arc::clone(&log),
                     Arc::clone(&script) as Arc<Script>,
                     Arc::clone(&count),
-                    Arc::clone(&version),
+                    (Arc::clone(&version), Arc::clone(&tell)),
                 ));
             }
         });
-        Self { address, asked, open, newest }
+        Self { address, asked, open, newest, telling }
     }
 
     /// Gives the requests whose path holds this text.
@@ -114,7 +117,7 @@ async fn connection(
     log: Arc<Mutex<Vec<Asked>>>,
     script: Arc<Script>,
     open: Arc<(AtomicUsize, AtomicUsize)>,
-    newest: Arc<AtomicU64>,
+    (newest, telling): (Arc<AtomicU64>, Arc<(AtomicU64, AtomicU16)>),
 ) {
     let mut have = Vec::new();
     loop {
@@ -135,7 +138,9 @@ async fn connection(
             let version = newest.load(SeqCst).to_string();
             let list = json!({ "metadata": { "resourceVersion": version }, "items": [] });
             open.0.fetch_add(1, SeqCst);
-            if respond(&mut stream, Answer::Whole(200, list.to_string()), &open.0).await.is_err() {
+            sleep(Duration::from_millis(telling.0.load(SeqCst))).await;
+            let answer = Answer::Whole(telling.1.load(SeqCst), list.to_string());
+            if respond(&mut stream, answer, &open.0).await.is_err() {
                 return;
             }
             continue;

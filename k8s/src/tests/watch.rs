@@ -494,9 +494,6 @@ async fn a_program_that_fails_holds_no_requests_up_and_is_left_alone() {
     let runs = || std::fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count();
     write(json!({}));
     let source = Source::Kubeconfig { file: folder.join("config"), context: None };
-    // A server that is slow on a busy machine is not taken for one that is away, which has the file read again too.
-    let [answer, list, quiet] = [Duration::from_secs(10); 3];
-    let timing = Timing { answer, list, quiet, ..timing() };
     let config = Config { source, ..config(&api) };
     let set =
         WatchSet::start_timed(&config, Arc::new(Ear::default()), &Handle::current(), lenient());
@@ -729,6 +726,23 @@ async fn a_server_that_has_gone_back_to_older_data_is_believed() {
     api.newest.store(4, SeqCst);
     let (set, _ear) = follow(&config(&api));
     until("the older data", || names(&set) == "b").await;
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_at_a_server_that_is_slow_to_list_or_can_not() {
+    // Longer than the first wait, and shorter than the second.
+    for (delay, code) in [(600, 200), (0, 500), (0, 504)] {
+        let api = services(|asked, before| match before {
+            0 => ends(vec![event("ADDED", "a", 7), bookmark(9, true)]),
+            _ if asked.path.contains("&resourceVersion=9") => stream(vec![event("ADDED", "b", 10)]),
+            _ => Answer::Silence,
+        })
+        .await;
+        api.telling.0.store(delay, SeqCst);
+        api.telling.1.store(code, SeqCst);
+        let (set, _ear) = follow(&config(&api));
+        until(&format!("the next watch in spite of {delay} {code}"), || names(&set) == "a b").await;
+    }
 }
 
 #[tokio::test]
