@@ -51,10 +51,8 @@ impl Common {
     /// Notes what the watch of a kind in a namespace does. The kind does what the worst of its watches does; those that want rights
     /// count only if all do, for the others are as good as ever.
     pub(crate) fn set_state_in(&self, kind: Kind, row: usize, state: State) {
-        let mut parts = self.parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(part) = parts.get_mut(row) {
-            part[kind.index()] = state;
-        }
+        // What was found out first is not told last.
+        let turn = self.telling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let rank = |state: &State| match state {
             State::Failing => 0,
             State::Waiting => 1,
@@ -63,10 +61,11 @@ impl Common {
             State::Absent => 4,
             State::Forbidden => 5,
         };
-        let whole = parts.iter().map(|part| part[kind.index()]).min_by_key(rank);
-        // Under the lock, so that what was found out first is not told last.
+        self.store.set_state_in(kind, row, state);
+        let rows = 0..self.store.keep().apart().len();
+        let whole = rows.map(|row| self.store.state_in(kind, row)).min_by_key(rank);
         self.set_state(kind, whole.unwrap_or(state));
-        drop(parts);
+        drop(turn);
     }
 }
 
@@ -85,6 +84,23 @@ impl Follower {
             Some((_, name)) => Event::SyncedIn(self.kind, name.clone().into()),
             None => Event::Synced(self.kind),
         }
+    }
+
+    /// Notes that the source was heard of.
+    pub(crate) fn hear(&self) {
+        match &self.namespace {
+            Some((row, _)) => self.common.store.hear_in(self.kind, *row),
+            None => self.common.store.hear(self.kind),
+        }
+    }
+
+    /// Says whether the cluster does not have the kind, or keeps it from us.
+    pub(crate) fn does_without(&self) -> bool {
+        let state = match &self.namespace {
+            Some((row, _)) => self.common.store.state_in(self.kind, *row),
+            None => self.common.store.state(self.kind),
+        };
+        matches!(state, State::Absent | State::Forbidden)
     }
 
     /// The part of a path that names the namespace.
@@ -145,7 +161,7 @@ impl Follower {
                 }
             }
             self.tell(&there);
-            self.common.store.hear(self.kind);
+            self.hear();
             self.grant(true);
             self.progress();
             let pause = self.jitter(self.common.timing.names);
@@ -161,7 +177,7 @@ impl Follower {
         let names = self.common.store.keep().apart().to_vec();
         self.tell(&names.iter().map(String::as_str).collect::<Vec<_>>());
         // No more will ever be told of them, and when the rest was heard of counts.
-        self.common.store.hear(self.kind);
+        self.hear();
         if self.granted != Some(false) {
             log::warn!(
                 target: crate::LOG,

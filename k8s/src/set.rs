@@ -230,7 +230,7 @@ impl Cluster {
             probe,
             progress,
             initial: AtomicBool::new(true),
-            parts: Mutex::new(vec![Default::default(); apart.len()]),
+            telling: Mutex::default(),
             look: Notify::new(),
             timing,
             repair: Default::default(),

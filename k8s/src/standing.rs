@@ -1,11 +1,14 @@
 //! Whether what a store tells is the cluster's present state.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use crate::{
     object::Kind,
     probe::State,
-    store::{Status, Store},
+    store::{Store, unix_time},
 };
 
 /// How long a watch may fail before what it told counts as out of date: connections break and are made again all the time.
@@ -41,6 +44,49 @@ impl Standing {
     }
 }
 
+/// What a watch does, where readers see it without the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// That, as a number of [`State`].
+    state: AtomicU8,
+    /// When its source was last heard of, in Unix seconds; 0 if never.
+    pub(crate) heard: AtomicU64,
+    /// Since when it fails: milliseconds from the store's making, and one; 0 if it does not.
+    broken: AtomicU64,
+}
+
+impl Watch {
+    /// Says what it does.
+    pub(crate) fn state(&self) -> State {
+        State::from_number(self.state.load(Relaxed))
+    }
+
+    /// Notes what it does, so long after the store's making.
+    fn set(&self, state: State, age: Duration) {
+        self.state.store(state as u8, Relaxed);
+        match state {
+            State::Watching | State::Absent => self.broken.store(0, Relaxed),
+            // The first failure counts: others may follow, and lists in between that come to nothing.
+            State::Failing | State::Forbidden if self.broken.load(Relaxed) == 0 => {
+                let passed = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+                self.broken.store(passed.saturating_add(1), Relaxed);
+            }
+            State::Failing | State::Forbidden | State::Waiting | State::Listing => {}
+        }
+    }
+
+    /// Says whether it fails.
+    fn fails(&self) -> bool {
+        self.broken.load(Relaxed) != 0
+    }
+
+    /// Says whether it has failed for too long at this time after the store's making.
+    fn is_late(&self, age: Duration) -> bool {
+        let first = self.broken.load(Relaxed).checked_sub(1);
+        first.is_some_and(|at| age.saturating_sub(Duration::from_millis(at)) > GRACE)
+    }
+}
+
 impl Store {
     /// Says whether what the store tells is the cluster's present state. Takes no lock, and looks at a clock only while
     /// something fails.
@@ -57,19 +103,32 @@ impl Store {
         if held().any(|kind| self.is_kept(kind) && !self.does_without(kind)) {
             return Standing::Snapshot { taken: self.shared.taken.load(Relaxed) };
         }
-        let first = |status: &Status| status.broken.load(Relaxed).checked_sub(1);
-        let failing = held()
-            .filter(|kind| !self.does_without(*kind))
-            .filter_map(|kind| first(&self.shared.kinds[kind.index()]).map(|at| (kind, at)));
-        let Some(first) = failing.clone().map(|(_, at)| at).min() else { return Standing::Live };
-        let now = age();
-        if now.saturating_sub(Duration::from_millis(first)) <= GRACE {
-            return Standing::Live;
-        }
-        let late = failing
-            .filter(|(_, at)| now.saturating_sub(Duration::from_millis(*at)) > GRACE)
-            .map(|(kind, _)| self.shared.kinds[kind.index()].heard.load(Relaxed));
-        Standing::Away { since: late.min().unwrap_or_default() }
+        let watch = |kind: Kind| &self.shared.kinds[kind.index()].watch;
+        let failing = held().filter(|kind| !self.does_without(*kind)).map(watch);
+        let since = oldest(failing, age);
+        since.map_or(Standing::Live, |since| Standing::Away { since })
+    }
+
+    /// Gives when a namespace was last heard of, in Unix seconds, that is followed by itself and has been kept from us for more than
+    /// ten seconds, or the first of all these if the name is empty; none if what the store tells of it is as good as the rest. Takes
+    /// no lock, and looks at a clock only if a namespace is kept from us.
+    pub fn refused_since(&self, namespace: &[u8]) -> Option<u64> {
+        self.refused_after(namespace, || self.shared.start.elapsed())
+    }
+
+    /// Does so at a time after the store was made.
+    pub(crate) fn refused_after(
+        &self,
+        namespace: &[u8],
+        age: impl FnOnce() -> Duration,
+    ) -> Option<u64> {
+        let rows = self.keep().apart().iter().zip(&self.shared.apart);
+        let refused = rows
+            .filter(|(name, _)| namespace.is_empty() || name.as_bytes() == namespace)
+            .flat_map(|(_, row)| row)
+            // Nothing is told of what was never heard of.
+            .filter(|watch| watch.heard.load(Relaxed) != 0);
+        oldest(refused, age)
     }
 
     /// Gives when all that answers need was heard of, in Unix seconds; 0 if some of it never was.
@@ -77,9 +136,22 @@ impl Store {
         Kind::ALL
             .into_iter()
             .filter(|kind| self.keep().holds(*kind) && !self.does_without(*kind))
-            .map(|kind| self.shared.kinds[kind.index()].heard.load(Relaxed))
+            .map(|kind| self.shared.kinds[kind.index()].watch.heard.load(Relaxed))
             .min()
             .unwrap_or_default()
+    }
+
+    /// Notes that the source of a kind was heard of.
+    pub(crate) fn hear(&self, kind: Kind) {
+        self.shared.kinds[kind.index()].watch.heard.store(unix_time().0, Relaxed);
+    }
+
+    /// Notes so of a namespace that is followed by itself, by its number.
+    pub(crate) fn hear_in(&self, kind: Kind, row: usize) {
+        if let Some(row) = self.shared.apart.get(row) {
+            row[kind.index()].heard.store(unix_time().0, Relaxed);
+        }
+        self.hear(kind);
     }
 
     /// Says whether objects of a kind are those of a snapshot, not listed since.
@@ -102,22 +174,35 @@ impl Store {
     /// Notes what the watch of a kind does, and since when it fails.
     pub(crate) fn set_state(&self, kind: Kind, state: State) {
         let status = &self.shared.kinds[kind.index()];
-        status.state.store(state as u8, Relaxed);
+        status.watch.set(state, self.shared.start.elapsed());
         match state {
             State::Forbidden | State::Absent => status.waived.store(true, Relaxed),
             State::Watching => status.waived.store(false, Relaxed),
             State::Waiting | State::Listing | State::Failing => {}
         }
-        match state {
-            State::Watching | State::Absent => status.broken.store(0, Relaxed),
-            State::Failing | State::Forbidden => {
-                // The first failure counts: others may follow, and lists in between that come to nothing.
-                if status.broken.load(Relaxed) == 0 {
-                    let passed = u64::try_from(self.shared.start.elapsed().as_millis());
-                    status.broken.store(passed.unwrap_or(u64::MAX).saturating_add(1), Relaxed);
-                }
-            }
-            State::Waiting | State::Listing => {}
+    }
+
+    /// Says what the watch of a kind in a namespace does that is followed by itself, by its number.
+    pub(crate) fn state_in(&self, kind: Kind, row: usize) -> State {
+        self.shared.apart.get(row).map_or(State::Waiting, |row| row[kind.index()].state())
+    }
+
+    /// Notes so; the kind's own state is another matter.
+    pub(crate) fn set_state_in(&self, kind: Kind, row: usize, state: State) {
+        if let Some(row) = self.shared.apart.get(row) {
+            row[kind.index()].set(state, self.shared.start.elapsed());
         }
     }
+}
+
+/// Gives when the watches were last heard of that have failed for too long, in Unix seconds: the first of these times. Looks at the
+/// clock only if one fails.
+fn oldest<'w>(
+    watches: impl Iterator<Item = &'w Watch>,
+    age: impl FnOnce() -> Duration,
+) -> Option<u64> {
+    let mut failing = watches.filter(|watch| watch.fails()).peekable();
+    failing.peek()?;
+    let now = age();
+    failing.filter(|watch| watch.is_late(now)).map(|watch| watch.heard.load(Relaxed)).min()
 }

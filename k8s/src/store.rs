@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, PoisonError, RwLock, RwLockWriteGuard,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
@@ -23,6 +23,7 @@ use crate::{
     probe::{Probe, State},
     reader::Reader,
     snapshot::Head,
+    standing::Watch,
 };
 
 /// Objects that a sweep looks at under one lock.
@@ -83,8 +84,8 @@ pub struct Freshness {
 /// The state of a kind, where readers see it without the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
-    /// What its watch does, as a number of [`State`].
-    pub(crate) state: AtomicU8,
+    /// What its watch does.
+    pub(crate) watch: Watch,
     /// Whether a list has been complete.
     listed: AtomicBool,
     /// Whether the objects are those of a snapshot.
@@ -93,10 +94,6 @@ pub(crate) struct Status {
     pub(crate) waived: AtomicBool,
     /// Objects.
     objects: AtomicUsize,
-    /// When the source was last heard of.
-    pub(crate) heard: AtomicU64,
-    /// Since when its watch fails: milliseconds from the store's making, and one; 0 if it does not.
-    pub(crate) broken: AtomicU64,
 }
 
 /// What the handles of a store share.
@@ -114,6 +111,8 @@ pub(crate) struct Shared {
     told: AtomicU64,
     /// The kinds, by [`Kind::index`].
     pub(crate) kinds: [Status; Kind::COUNT],
+    /// The watches of each namespace that is followed by itself, by [`Kind::index`].
+    pub(crate) apart: Box<[[Watch; Kind::COUNT]]>,
     /// When the store was made.
     pub(crate) start: Instant,
     /// When the cluster was last heard of before a snapshot that was read, in Unix seconds.
@@ -153,7 +152,7 @@ impl Store {
 
     /// Says what the watch of a kind does.
     pub fn state(&self, kind: Kind) -> State {
-        State::from_number(self.shared.kinds[kind.index()].state.load(Relaxed))
+        self.shared.kinds[kind.index()].watch.state()
     }
 
     /// Gives the Unix time of the last change that a zone's serial tells (addresses, ports, names), in seconds; 0
@@ -208,7 +207,7 @@ impl Store {
                 state: self.state(kind),
                 listed: self.listed(kind),
                 objects: status.objects.load(Relaxed),
-                heard: status.heard.load(Relaxed),
+                heard: status.watch.heard.load(Relaxed),
             }
         })
     }
@@ -230,11 +229,6 @@ impl Store {
             listed: held().filter(|kind| self.listed(*kind)).collect(),
             waived: held().filter(waived).collect(),
         }
-    }
-
-    /// Notes that the source of a kind was heard of.
-    pub(crate) fn hear(&self, kind: Kind) {
-        self.shared.kinds[kind.index()].heard.store(unix_time().0, Relaxed);
     }
 }
 
@@ -268,6 +262,7 @@ impl Writer {
             version: AtomicU64::new(0),
             told: AtomicU64::new(0),
             kinds: Default::default(),
+            apart: keep.apart().iter().map(|_| Default::default()).collect(),
             start: Instant::now(),
             taken: AtomicU64::new(0),
             keep,
@@ -312,6 +307,7 @@ impl Writer {
             Event::Refused(kind, namespace) => {
                 let row = self.row(*kind, namespace);
                 self.lists[row][kind.index()].refused = true;
+                self.store.set_state_in(*kind, row, State::Forbidden);
                 self.settle(*kind);
                 return;
             }
@@ -637,6 +633,8 @@ impl Writer {
             if only.is_none_or(|only| only == at) {
                 row[kind.index()].complete = true;
                 row[kind.index()].own |= only.is_some();
+                self.store.hear_in(kind, at);
+                self.store.set_state_in(kind, at, State::Watching);
             }
         }
         let apart = self.store.keep().apart();
@@ -668,7 +666,10 @@ impl Writer {
         }
         for kind in &head.listed {
             let status = &shared.kinds[kind.index()];
-            status.heard.store(head.taken, Relaxed);
+            let rows = shared.apart.iter().map(|row| &row[kind.index()]);
+            for watch in rows.chain([&status.watch]) {
+                watch.heard.store(head.taken, Relaxed);
+            }
             status.kept.store(true, Relaxed);
             status.listed.store(true, Relaxed);
         }

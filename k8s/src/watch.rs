@@ -107,8 +107,8 @@ pub(crate) struct Common {
     pub(crate) progress: Sender<()>,
     /// Whether the server is taken to know of watches with initial events.
     pub(crate) initial: AtomicBool,
-    /// What the watches of each namespace that is followed by itself do, by [`Kind::index`].
-    pub(crate) parts: Mutex<Vec<[State; Kind::COUNT]>>,
+    /// Whose turn it is to tell what the watches of namespaces do that are followed by themselves.
+    pub(crate) telling: Mutex<()>,
     /// Has the namespaces looked up again.
     pub(crate) look: Notify,
     /// How long things may take.
@@ -374,7 +374,7 @@ impl Follower {
         self.common.apply(&self.restart());
         let version = self.read(reply, &mut |event| self.common.apply(event)).await?;
         self.common.apply(&self.synced());
-        self.common.store.hear(self.kind);
+        self.hear();
         self.least.clone_from(&version);
         self.version = Some(version);
         self.progress();
@@ -513,7 +513,7 @@ impl Follower {
             self.state(State::Listing);
             self.common.apply(&self.restart());
         } else {
-            self.common.store.hear(self.kind);
+            self.hear();
             self.state(State::Watching);
             self.common.connection.recover();
         }
@@ -573,7 +573,7 @@ impl Follower {
             }
             periodic |= notes.bookmark && !initial && heard.elapsed() > timing.silence / 8;
             (heard, any) = (Instant::now(), true);
-            self.common.store.hear(self.kind);
+            self.hear();
             if let Some(version) = notes.version
                 && (!initial || notes.end)
             {

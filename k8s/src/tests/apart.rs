@@ -222,7 +222,7 @@ fn states_of_two_namespaces_at_once_are_told_in_their_order() {
         probe,
         progress: tokio::sync::watch::channel(()).0,
         initial: AtomicBool::new(true),
-        parts: Mutex::new(vec![[State::Watching; Kind::COUNT]; 2]),
+        telling: Default::default(),
         look: Default::default(),
         timing: timing(),
         repair: Default::default(),
@@ -306,3 +306,4 @@ fn rights_that_are_missing_everywhere_are_no_list() {
     writer.apply(&Event::SyncedIn(Kind::Services, "shop".into()));
     assert!(store.synced());
 }
+    store.set_state_in(Kind::Services, 1, State::Watching);

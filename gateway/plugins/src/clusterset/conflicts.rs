@@ -113,7 +113,7 @@ impl Watch {
         let members = self.set.members.iter().zip(&self.shares);
         for ((member, gauges), seen) in members.zip(&mut self.seen) {
             let Some(store) = member.store() else { continue };
-            let presence = member.presence(store, self.set.keep);
+            let presence = member.presence(store, None, self.set.keep);
             let state = match presence {
                 Presence::Live => 0,
                 Presence::Kept(_) => 1,

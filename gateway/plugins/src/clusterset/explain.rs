@@ -9,7 +9,7 @@ use wire::{Answer, Request};
 
 use super::Set;
 use super::conflicts::Shown;
-use super::lookup::{Look, Outcome, RULES};
+use super::lookup::{Look, Outcome, RULES, namespace};
 use super::member::{Member, Presence, unix_time};
 use crate::shared::cluster::Found;
 use crate::shared::cluster::name::Wanted;
@@ -91,13 +91,13 @@ impl Set {
             let mut part =
                 Part { member, presence: Presence::Gone, import: None, export: None, there: false };
             if let Some(store) = &member.imports {
-                part.presence = member.presence(store, self.keep);
+                part.presence = member.presence(store, namespace(key), self.keep);
                 let reader = store.read();
                 part.import = reader.import(key).map(|import| import.kind());
                 part.there = reader.service(key).is_some();
             }
             if let Some(exports) = &member.exports {
-                part.presence = member.presence(exports.store(), self.keep);
+                part.presence = member.presence(exports.store(), namespace(key), self.keep);
                 let reader = exports.store().read();
                 part.there = part.there || reader.service(key).is_some();
                 part.export = exports.share(&reader, key).map(|share| {

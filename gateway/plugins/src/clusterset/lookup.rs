@@ -133,7 +133,7 @@ impl<'l> Look<'l> {
         let mut silence = Silence::default();
         for member in &self.set.members {
             let Some(store) = member.store() else { continue };
-            if !silence.hears(member, member.presence(store, self.set.keep)) {
+            if !silence.hears(member, member.presence(store, Some(name), self.set.keep)) {
                 continue;
             }
             let reader = store.read();
@@ -174,7 +174,7 @@ impl<'l> Look<'l> {
         for live in [true, false] {
             for member in &self.set.members {
                 let Some(store) = &member.imports else { continue };
-                let presence = member.presence(store, self.set.keep);
+                let presence = member.presence(store, namespace(place.key), self.set.keep);
                 if !silence.hears(member, presence) || (presence == Presence::Live) != live {
                     continue;
                 }
@@ -199,7 +199,7 @@ impl<'l> Look<'l> {
         let mut survey = Survey::default();
         for member in &self.set.members {
             let Some(exports) = &member.exports else { continue };
-            let presence = member.presence(exports.store(), self.set.keep);
+            let presence = member.presence(exports.store(), namespace(key), self.set.keep);
             if !silence.hears(member, presence) {
                 continue;
             }
@@ -221,7 +221,7 @@ impl<'l> Look<'l> {
 }
 
 /// The namespace of `\x03web\x04shop`.
-fn namespace(key: &[u8]) -> Option<&[u8]> {
+pub(super) fn namespace(key: &[u8]) -> Option<&[u8]> {
     Name::labels_of(key).nth(1)
 }
 
@@ -235,7 +235,7 @@ impl Set {
         for member in &self.members {
             let Some(exports) = &member.exports else { continue };
             if matches!(
-                member.presence(exports.store(), self.keep),
+                member.presence(exports.store(), namespace(key), self.keep),
                 Presence::Gone | Presence::Unknown
             ) {
                 continue;

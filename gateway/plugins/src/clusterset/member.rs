@@ -63,9 +63,20 @@ pub(super) struct Share<'r> {
 }
 
 impl Member {
-    /// Whether what a store tells of the cluster counts.
-    pub(super) fn presence(&self, store: &Store, keep: Duration) -> Presence {
-        judge((self.stands)(&self.name, store), keep, unix_time)
+    /// Whether what a store tells of the cluster counts, or of a namespace in it. One that is kept from us is as good as away.
+    pub(super) fn presence(
+        &self,
+        store: &Store,
+        namespace: Option<&[u8]>,
+        keep: Duration,
+    ) -> Presence {
+        let standing = match (self.stands)(&self.name, store) {
+            Standing::Live => namespace
+                .and_then(|namespace| store.refused_since(namespace))
+                .map_or(Standing::Live, |since| Standing::Away { since }),
+            standing => standing,
+        };
+        judge(standing, keep, unix_time)
     }
 
     /// Its stores; one may come twice.

@@ -3,7 +3,9 @@
 use engine::{Carry, Exchange, Fault, Plugin, Step};
 use wire::{Answer, Name, Request, Section, class, rcode, rtype};
 
+use super::name::Wanted;
 use super::{External, Outside};
+use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View};
 use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
@@ -72,7 +74,7 @@ impl Outside {
             }
             Found::Alias(target) => {
                 sheet.answer().set_authoritative(true);
-                view.members.note(member, sheet.answer());
+                view.members.note(member, sheet.answer(), || self.namespace(zone, name));
                 return Verdict::Alias(target);
             }
         };
@@ -82,7 +84,20 @@ impl Outside {
         let answer = sheet.answer();
         answer.rcode = code;
         answer.set_authoritative(true);
-        view.members.note(member.filter(|_| code == rcode::NOERROR), answer);
+        let from = member.filter(|_| code == rcode::NOERROR);
+        view.members.note(from, answer, || self.namespace(zone, name));
         Verdict::Answered
+    }
+
+    /// The namespace that a name is in: empty for one of a reverse zone, which may be in any, and none for one that is in none.
+    fn namespace<'n>(&self, zone: &Name, name: &'n Name) -> Option<&'n [u8]> {
+        if is_reverse(zone) {
+            return Some(&[]);
+        }
+        match Wanted::read(name.below(zone)?, &self.apex) {
+            Wanted::Namespace(name) => Some(name),
+            Wanted::Service { key, .. } => Name::labels_of(key).nth(1),
+            Wanted::Apex | Wanted::Branch | Wanted::NameServer | Wanted::Nothing => None,
+        }
     }
 }

@@ -73,6 +73,11 @@ impl Look<'_> {
             .with("standing", status::word(store.standing()))
             .with("age_seconds", status::age(store, status::now()))
             .with("changes", store.version());
+        let refused = self.member.refused_since(|| self.cluster.namespace(self.zone, self.name));
+        let value = match refused.map(|since| status::now().saturating_sub(since)) {
+            Some(age) => value.with("rights_missing", true).with("known_from_seconds_ago", age),
+            None => value,
+        };
         let facts = self.facts().into_iter();
         let value = facts.fold(value, |value, (name, fact)| value.with(name, fact));
         let kinds = store.freshness().filter(|kind| kind.state != State::Watching);

@@ -8,6 +8,7 @@ use super::{Cluster, Kubernetes};
 use crate::shared::alias;
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::member::Member;
+use crate::shared::cluster::name::Wanted;
 use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY};
 use crate::shared::sheet::Sheet;
 use crate::shared::zone::NO_TRANSFER;
@@ -65,8 +66,8 @@ impl Cluster {
     fn answer(&self, request: &Request, zone: &Name, answer: &mut Answer) -> Verdict {
         let mut sheet = Sheet::new(answer, self.ttl);
         let mut alias: Option<(Name, &Name)> = None;
-        // A cluster that gave an alias and may be out of date: the answer is no fresher than that, whoever has the target.
-        let mut stale: Option<&Member> = None;
+        // An alias, with its zone, from a cluster that may be out of date: the answer is no fresher than that, whoever has the target.
+        let mut stale: Option<(Name, &Name, &Member)> = None;
         for _ in 0..MAX_ALIASES {
             let (name, zone) =
                 alias.as_ref().map_or((&request.name, zone), |(name, zone)| (name, *zone));
@@ -74,7 +75,8 @@ impl Cluster {
             match found {
                 Found::Name => {
                     let soa = !has_records(name, &mut sheet);
-                    return self.close(&mut sheet, zone, stale.or(member), rcode::NOERROR, soa);
+                    let from = Origin::of(&stale, zone, name, member);
+                    return self.close(&mut sheet, zone, &from, rcode::NOERROR, soa);
                 }
                 Found::Nothing if self.fall.through(name) => {
                     let aliased = alias.map(|(name, _)| Verdict::Elsewhere(name));
@@ -82,7 +84,8 @@ impl Cluster {
                 }
                 Found::Nothing => {
                     // That the denial may be out of date comes first, for some read no further.
-                    let verdict = self.close(&mut sheet, zone, stale, rcode::NXDOMAIN, true);
+                    let from = Origin::of(&stale, zone, name, None);
+                    let verdict = self.close(&mut sheet, zone, &from, rcode::NXDOMAIN, true);
                     if request.edns.present {
                         self.say_why(zone, name, request.rtype, sheet.answer());
                     }
@@ -96,18 +99,23 @@ impl Cluster {
                 Found::NotYet => {
                     let options = &mut sheet.answer().options;
                     options.push_ede(NOT_READY, member.map_or(NOT_KNOWN, |one| &*one.not_known));
-                    return self.close(&mut sheet, zone, member, rcode::SERVFAIL, true);
+                    let from = Origin { zone, name, member };
+                    return self.close(&mut sheet, zone, &from, rcode::SERVFAIL, true);
                 }
                 Found::Alias(target) => match self.zones.longest(&target) {
-                    Some(zone) => {
-                        let out_of_date =
-                            |one: &&Member| one.store.standing().stale_since().is_some();
-                        stale = stale.or_else(|| member.filter(out_of_date));
-                        alias = Some((target, zone));
+                    Some(next) => {
+                        let namespace = || self.namespace(zone, name);
+                        let out_of_date = |one: &&Member| one.is_out_of_date(namespace);
+                        if stale.is_none()
+                            && let Some(member) = member.filter(out_of_date)
+                        {
+                            stale = Some((name.clone(), zone, member));
+                        }
+                        alias = Some((target, next));
                     }
                     None => {
                         sheet.answer().set_authoritative(true);
-                        self.members.note(stale.or(member), sheet.answer());
+                        self.note(&Origin::of(&stale, zone, name, member), sheet.answer());
                         return Verdict::Elsewhere(target);
                     }
                 },
@@ -122,7 +130,7 @@ impl Cluster {
         &self,
         sheet: &mut Sheet<'_>,
         zone: &Name,
-        member: Option<&Member>,
+        from: &Origin<'_>,
         code: u16,
         soa: bool,
     ) -> Verdict {
@@ -132,8 +140,48 @@ impl Cluster {
         let answer = sheet.answer();
         answer.rcode = code;
         answer.set_authoritative(true);
-        self.members.note(member, answer);
+        self.note(from, answer);
         Verdict::Answered
+    }
+
+    /// Says on an answer that what it comes from may be out of date, if so.
+    fn note(&self, from: &Origin<'_>, answer: &mut Answer) {
+        self.members.note(from.member, answer, || self.namespace(from.zone, from.name));
+    }
+
+    /// The namespace that a name is in: empty for one of a reverse zone, which may be in any, and none for one that is in none.
+    pub(super) fn namespace<'n>(&self, zone: &Name, name: &'n Name) -> Option<&'n [u8]> {
+        if is_reverse(zone) {
+            return Some(&[]);
+        }
+        let namespace = Wanted::read(name.below(zone)?, self.rules(zone)).namespace();
+        Some(namespace).filter(|namespace| !namespace.is_empty())
+    }
+}
+
+/// Where an answer comes from.
+#[derive(Debug)]
+struct Origin<'o> {
+    /// The zone of the name.
+    zone: &'o Name,
+    /// The name.
+    name: &'o Name,
+    /// The cluster; none for a denial, which is of all.
+    member: Option<&'o Member>,
+}
+
+impl<'o> Origin<'o> {
+    /// That is where an alias came from that may be out of date, if there was one.
+    fn of(
+        stale: &'o Option<(Name, &'o Name, &'o Member)>,
+        zone: &'o Name,
+        name: &'o Name,
+        member: Option<&'o Member>,
+    ) -> Self {
+        match stale {
+            Some((name, zone, member)) => Self { zone, name, member: Some(member) },
+            None => Self { zone, name, member },
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod names;
 mod pods;
 mod reach;
 mod reverse;
+mod revoked;
 mod service;
 mod sets;
 mod settings;

@@ -1,6 +1,7 @@
 //! The clusters that a block answers from, in their order.
 
 use std::net::IpAddr;
+use std::slice;
 use std::sync::Arc;
 
 use k8s::{Reader, Store};
@@ -27,6 +28,20 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// When a namespace was last heard of that is kept from us now, in Unix seconds. Which one is asked for only if there is any such.
+    pub(crate) fn refused_since<'n>(
+        &self,
+        namespace: impl Fn() -> Option<&'n [u8]>,
+    ) -> Option<u64> {
+        self.store.refused_since(&[])?;
+        self.store.refused_since(namespace()?)
+    }
+
+    /// Whether what is known of a namespace may be out of date.
+    pub(crate) fn is_out_of_date<'n>(&self, namespace: impl Fn() -> Option<&'n [u8]>) -> bool {
+        self.store.standing().stale_since().is_some() || self.refused_since(namespace).is_some()
+    }
+
     /// A cluster by its watches.
     pub(crate) fn of(source: &Arc<Source>) -> Self {
         let domain = source.domain().cloned();
@@ -79,7 +94,7 @@ impl Members {
     }
 
     /// The clusters.
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Member> {
+    pub(crate) fn iter(&self) -> slice::Iter<'_, Member> {
         self.all.iter()
     }
 
@@ -135,15 +150,24 @@ impl Members {
     }
 
     /// Says on an answer from a cluster that its objects may be out of date, if so. A denial is from none: it says of all that
-    /// they lack the name.
-    pub(crate) fn note(&self, from: Option<&Member>, answer: &mut Answer) {
-        let mut standings = self.all.iter().map(|member| (member, member.store.standing()));
-        let stale = match from {
-            Some(member) => Some((member, member.store.standing())),
-            None => standings.find(|(_, standing)| standing.stale_since().is_some()),
-        };
-        if let Some((member, standing)) = stale {
+    /// they lack the name. `namespace` tells whose objects these are, empty if they may be any one's, none if they are of none.
+    pub(crate) fn note<'n>(
+        &self,
+        from: Option<&Member>,
+        answer: &mut Answer,
+        namespace: impl Fn() -> Option<&'n [u8]>,
+    ) {
+        let of = from.map_or(&*self.all, slice::from_ref);
+        let mut standings = of.iter().map(|member| (member, member.store.standing()));
+        if let Some((member, standing)) =
+            standings.find(|(_, standing)| standing.stale_since().is_some())
+        {
             stale::note(answer, &member.name, standing);
+            return;
+        }
+        let mut refused = of.iter().map(|member| (member, member.refused_since(&namespace)));
+        if let Some((member, Some(since))) = refused.find(|(_, since)| since.is_some()) {
+            stale::note_refused(answer, &member.name, since);
         }
     }
 }

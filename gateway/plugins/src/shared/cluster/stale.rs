@@ -19,6 +19,19 @@ const TEXT: usize = 128;
 /// response code is set before; a cluster without a declared name has the name "".
 pub(crate) fn note(answer: &mut Answer, name: &str, standing: Standing) {
     let Some(since) = standing.stale_since() else { return };
+    put(answer, since, |text, seconds| tell(text, name, standing, seconds));
+}
+
+/// Says so of an answer from a namespace that is kept from us, and was last heard of at this Unix time in seconds.
+pub(crate) fn note_refused(answer: &mut Answer, name: &str, since: u64) {
+    put(answer, since, |text, seconds| {
+        begin(text, name)?;
+        write!(text, "the rights are missing, known from {seconds} s ago")
+    });
+}
+
+/// Says that an answer is from a Unix time in seconds, in words to which it is told how long ago that was.
+fn put(answer: &mut Answer, since: u64, tell: impl FnOnce(&mut Text, u64) -> fmt::Result) {
     let code = match answer.rcode {
         rcode::NOERROR => STALE,
         rcode::NXDOMAIN => STALE_NXDOMAIN,
@@ -27,7 +40,7 @@ pub(crate) fn note(answer: &mut Answer, name: &str, standing: Standing) {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut text = Text::default();
-    tell(&mut text, name, standing, now.saturating_sub(since)).unwrap_or_default();
+    tell(&mut text, now.saturating_sub(since)).unwrap_or_default();
     answer.options.push_ede(code, text.as_str());
     answer.records_mut().iter_mut().for_each(|rr| rr.ttl = rr.ttl.min(LONGEST));
 }
@@ -46,15 +59,20 @@ pub(crate) fn is_noted(answer: &Answer) -> bool {
 
 /// Writes since when a cluster has not been heard of.
 fn tell(text: &mut Text, name: &str, standing: Standing, seconds: u64) -> fmt::Result {
-    match name {
-        "" => text.write_str("the cluster: ")?,
-        name => write!(text, "cluster {name}: ")?,
-    }
+    begin(text, name)?;
     match standing {
         Standing::Snapshot { .. } => write!(text, "known from {seconds} s ago, read from disk"),
         Standing::Away { .. } | Standing::Live | Standing::Unsynced => {
             write!(text, "not heard of for {seconds} s")
         }
+    }
+}
+
+/// Writes which cluster it is about.
+fn begin(text: &mut Text, name: &str) -> fmt::Result {
+    match name {
+        "" => text.write_str("the cluster: "),
+        name => write!(text, "cluster {name}: "),
     }
 }
 
