@@ -155,17 +155,16 @@ impl WatchSet {
 
 impl WatchSet {
     /// Compares the store with a new list of everything now, in place and object by object; kinds that the cluster has not, or
-    /// keeps from us, are left out. What differs is logged and listed anew.
-    ///
-    /// # Errors
-    /// Why it can not be compared.
-    pub async fn verify(&self) -> Result<Vec<Verdict>, String> {
+    /// keeps from us, are left out, also in one of the namespaces that are followed one by one. What differs is logged and listed
+    /// anew. What can not be compared has in its place why: a kind, or everything.
+    pub async fn verify(&self) -> Vec<Result<Verdict, String>> {
         let Some(compared) = &self.compared else {
-            return Err("manifests are read from a folder, and have no API server".to_owned());
+            let why = "manifests are read from a folder, and have no API server";
+            return vec![Err(why.to_owned())];
         };
         match compared.get() {
             Some(compared) => Verifier::new(compared).all().await,
-            None => Err("not followed yet".to_owned()),
+            None => vec![Err("not followed yet".to_owned())],
         }
     }
 

@@ -118,6 +118,8 @@ pub(crate) struct Check {
     objects: usize,
     /// Those that differed, by namespace and name.
     suspects: HashMap<(Vec<u8>, Vec<u8>), Suspect>,
+    /// Namespaces that are not compared.
+    without: Vec<Vec<u8>>,
 }
 
 impl Check {
@@ -131,6 +133,7 @@ impl Check {
             named: Vec::new(),
             objects: 0,
             suspects: HashMap::new(),
+            without: Vec::new(),
         }
     }
 
@@ -172,6 +175,12 @@ impl Check {
         difference
     }
 
+    /// Leaves a namespace out, which nothing has been said of so far: what is known of it is not looked for in any list.
+    pub(crate) fn leave_out(&mut self, namespace: &str) {
+        self.without.push(namespace.as_bytes().to_vec());
+        self.suspects.retain(|(space, _), _| space != namespace.as_bytes());
+    }
+
     /// Takes an object of the first list.
     pub(crate) fn first(&mut self, event: &Event<'_>) {
         let Some(how) = self.compare(event) else { return };
@@ -184,7 +193,7 @@ impl Check {
 
     /// Notes an object that differs, unless there are too many.
     fn suspect(&mut self, key: (Vec<u8>, Vec<u8>), suspect: Suspect) {
-        if self.suspects.len() < MOST {
+        if self.suspects.len() < MOST && !self.without.contains(&key.0) {
             self.suspects.insert(key, suspect);
         }
     }
@@ -318,31 +327,30 @@ impl Verifier {
         Self { common: Arc::clone(common), listers }
     }
 
-    /// Compares all kinds that the cluster has and lets us see, and has listed anew what differs.
-    ///
-    /// # Errors
-    /// Why a kind can not be compared, in words that begin with it.
-    pub(crate) async fn all(&mut self) -> Result<Vec<Verdict>, String> {
+    /// Compares all kinds that the cluster has and lets us see, and has listed anew what differs. One that can not be compared has in
+    /// its place why, in words that begin with it.
+    pub(crate) async fn all(&mut self) -> Vec<Result<Verdict, String>> {
         let mut verdicts = Vec::new();
         for at in 0..self.listers.len() {
-            verdicts.extend(self.one(at, Duration::ZERO).await?);
+            verdicts.extend(self.one(at, Duration::ZERO).await.transpose());
         }
-        Ok(verdicts)
+        verdicts
     }
 
-    /// Compares one kind, if the cluster has it and lets us see it; tells of what it found.
+    /// Compares one kind, as far as the cluster has it and lets us see it; tells of what it found.
+    ///
+    /// # Errors
+    /// Why it can not be compared.
     async fn one(&mut self, at: usize, pace: Duration) -> Result<Option<Verdict>, String> {
         let common = Arc::clone(&self.common);
         let Some(listers) = self.listers.get_mut(at) else { return Ok(None) };
         let Some(kind) = listers.first().map(|lister| lister.kind) else { return Ok(None) };
-        if matches!(common.store.state(kind), State::Absent | State::Forbidden) {
-            return Ok(None);
-        }
         // Two at a time would ask the server for everything twice.
         let _turn = common.verifying.lock().await;
         listers.iter_mut().for_each(|lister| lister.pace = pace);
         let verdict = match compare(&common, kind, listers).await {
-            Ok(verdict) => verdict,
+            Ok(Some(verdict)) => verdict,
+            Ok(None) => return Ok(None),
             Err(cause) => {
                 common.probe.unverified(kind);
                 return Err(format!("{kind}: {cause}"));
@@ -408,26 +416,56 @@ impl Verifier {
     }
 }
 
-/// Compares a kind.
-async fn compare(common: &Common, kind: Kind, listers: &mut [Follower]) -> Result<Verdict, String> {
+/// Compares a kind, in the namespaces in which the cluster lets us see it if they are followed one by one; gives nothing if there is
+/// none.
+async fn compare(
+    common: &Common,
+    kind: Kind,
+    listers: &mut [Follower],
+) -> Result<Option<Verdict>, String> {
     let store = &common.store;
-    followed(store, kind)?;
     let mut check = Check::new(store, kind);
-    for lister in &mut *listers {
-        lister.newest(&mut |event| check.first(event)).await.map_err(End::words)?;
+    let mut seen: Vec<_> = listers.iter_mut().collect();
+    let withheld = seen.extract_if(.., |lister| lister.does_without());
+    withheld.for_each(|lister| leave_out(lister, &mut check));
+    list(&mut seen, store, &mut check, Check::first).await?;
+    if seen.is_empty() {
+        return Ok(None);
     }
     check.unnamed();
     if !check.suspects.is_empty() {
         let objects = check.objects;
         sleep(common.timing.grace).await;
-        followed(store, kind)?;
-        for lister in listers {
-            lister.newest(&mut |event| check.second(event)).await.map_err(End::words)?;
-        }
+        list(&mut seen, store, &mut check, Check::second).await?;
         followed(store, kind)?;
         check.objects = objects;
     }
-    Ok(check.verdict())
+    if seen.is_empty() { Ok(None) } else { Ok(Some(check.verdict())) }
+}
+
+/// Has what is listed taken in one way or the other. Those whose rights turn out to be missing are left out from then on.
+async fn list(
+    listers: &mut Vec<&mut Follower>,
+    store: &Store,
+    check: &mut Check,
+    take: fn(&mut Check, &Event<'_>),
+) -> Result<(), String> {
+    for lister in std::mem::take(listers) {
+        followed(store, lister.kind)?;
+        match lister.newest(&mut |event| take(check, event)).await {
+            Ok(()) => listers.push(lister),
+            Err(End::Forbidden(_)) => leave_out(lister, check),
+            Err(end) => return Err(end.words()),
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out the namespace of what is not listed.
+fn leave_out(lister: &Follower, check: &mut Check) {
+    if let Some((_, name)) = &lister.namespace {
+        check.leave_out(name);
+    }
 }
 
 /// Refuses to compare what is not followed: it is known to be out of date.

@@ -39,12 +39,14 @@ pub struct Report {
     pub text: Option<String>,
     /// Whether all is well: if not, the command that asked fails.
     pub good: bool,
+    /// Whether something is wrong, or else that it cannot be known: the command fails as one without an answer.
+    pub known: bool,
 }
 
 impl Report {
     /// A report that all is well.
     pub fn new(value: impl Into<Value>) -> Self {
-        Self { value: value.into(), text: None, good: true }
+        Self { value: value.into(), text: None, good: true, known: true }
     }
 
     /// The same with a text of its own for people.
@@ -59,6 +61,28 @@ impl Report {
     pub fn bad(mut self) -> Self {
         self.good = false;
         self
+    }
+
+    /// The same, and it cannot be known whether something is wrong.
+    #[must_use]
+    pub fn unknown(mut self) -> Self {
+        (self.good, self.known) = (false, false);
+        self
+    }
+
+    /// The same with what other reports have found: what is wrong is more than what cannot be known.
+    #[must_use]
+    pub fn joined<'r>(self, others: impl IntoIterator<Item = &'r Self>) -> Self {
+        let (mut bad, mut unknown) = (false, false);
+        for other in others {
+            bad |= !other.good && other.known;
+            unknown |= !other.known;
+        }
+        match (bad, unknown) {
+            (true, _) => self.bad(),
+            (false, true) => self.unknown(),
+            (false, false) => self,
+        }
     }
 
     /// What people read; ends in a line feed.

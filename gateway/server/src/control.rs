@@ -20,6 +20,9 @@ const NAME: &str = "causeway.sock";
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(50);
 
+/// The status of a report that says that it cannot be known whether all is well. What is no report has others.
+const REPORTED: u16 = 503;
+
 /// The verbs that plugins answer, about a subject each.
 const SUBJECTS: &[&str] = &["verify"];
 
@@ -64,9 +67,13 @@ impl Handler for Counter {
     }
 }
 
-/// A report as it is sent: 200 if all is well, else 409.
+/// A report as it is sent: 200 if all is well, 409 if not, 503 if that cannot be known.
 fn told(report: &Report, json: bool) -> Told {
-    let status = if report.good { 200 } else { 409 };
+    let status = match (report.good, report.known) {
+        (true, _) => 200,
+        (false, true) => 409,
+        (false, false) => REPORTED,
+    };
     if !json {
         return Told::text(status, report.to_text());
     }
@@ -215,9 +222,6 @@ async fn of_subjects(verb: &str, mut args: Vec<String>, live: &Live) -> Result<R
         };
         return one.handler.run(args).await;
     }
-    let mut all = Vec::new();
-    let mut text = String::new();
-    let mut good = true;
     // At once, since none is to wait for another's outage; those left over end with the set.
     let mut running = JoinSet::new();
     for (at, one) in known.iter().enumerate() {
@@ -229,16 +233,24 @@ async fn of_subjects(verb: &str, mut args: Vec<String>, live: &Live) -> Result<R
         ended.push(done.map_err(|error| error.to_string())?);
     }
     ended.sort_unstable_by_key(|(at, _)| *at);
-    for (one, (_, outcome)) in known.iter().zip(ended) {
+    let ended = ended.into_iter().map(|(_, outcome)| outcome);
+    Ok(of_all(known.iter().map(|one| &*one.subject).zip(ended)))
+}
+
+/// One report of what was found of each subject, or why nothing was.
+fn of_all<'s>(found: impl Iterator<Item = (&'s str, Result<Report, String>)>) -> Report {
+    let mut all = Vec::new();
+    let mut text = String::new();
+    let mut reports = Vec::new();
+    for (subject, outcome) in found {
         let report =
-            outcome.unwrap_or_else(|why| Report::new(Value::fields().with("error", why)).bad());
-        good &= report.good;
-        text.push_str(&format!("{}:\n", one.subject));
+            outcome.unwrap_or_else(|why| Report::new(Value::fields().with("error", why)).unknown());
+        text.push_str(&format!("{subject}:\n"));
         report.to_text().lines().for_each(|line| text.push_str(&format!("  {line}\n")));
-        all.push(Value::fields().with("subject", &*one.subject).with("report", report.value));
+        all.push(Value::fields().with("subject", subject).with("report", report.value.clone()));
+        reports.push(report);
     }
-    let report = Report::new(Value::List(all)).with_text(text);
-    Ok(if good { report } else { report.bad() })
+    Report::new(Value::List(all)).with_text(text).joined(&reports)
 }
 
 #[cfg(test)]

@@ -48,9 +48,9 @@ fn command_line(command: Command) -> ExitCode {
             let socket = asked.socket.clone();
             let socket = socket.unwrap_or_else(|| control::path(&settings.run_dir));
             match control::client::ask(&socket, &asked) {
-                Ok(control::client::Said { text, good }) => {
+                Ok(control::client::Said { text, code }) => {
                     print(&text);
-                    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+                    ExitCode::from(code)
                 }
                 // Not known is not the same as not well.
                 Err(wrong) => {

@@ -16,8 +16,8 @@ use super::{
     watch::timing,
 };
 use crate::{
-    Config, Event, Keep, Kind, Limits, Meta, Object, Probe, Quiet, Service, Source, State,
-    WatchSet, Writer, client::Connection, watch::Common,
+    Config, Event, Keep, Kind, Limits, Meta, Object, Probe, Quiet, Service, Source, Standing,
+    State, WatchSet, Writer, client::Connection, watch::Common,
 };
 
 /// Remembers which rights are there.
@@ -194,6 +194,104 @@ async fn which_namespaces_there_are_is_found_out_as_the_rights_allow() {
     }
 }
 
+/// A list of services, of these names and namespaces.
+fn list(objects: &[(&str, &str)]) -> Answer {
+    let items: Vec<_> = objects
+        .iter()
+        .map(|(name, namespace)| {
+            let metadata = json!({ "name": name, "namespace": namespace, "resourceVersion": "1" });
+            let spec = json!({ "clusterIP": "198.51.100.1", "ports": [{ "port": 80 }] });
+            json!({ "metadata": metadata, "spec": spec })
+        })
+        .collect();
+    let metadata = json!({ "resourceVersion": "1" });
+    Answer::Whole(200, json!({ "metadata": metadata, "items": items }).to_string())
+}
+
+/// A server whose rights in `edge` end when that is said: the watch of its services ends soon, and is refused from then on.
+async fn revocable(revoked: &Arc<AtomicBool>) -> Api {
+    let revoked = Arc::clone(revoked);
+    Api::start(move |asked, _| match (path(asked), asked.path.contains("watch=true")) {
+        ("/api/v1/namespaces/edge/services", _) if revoked.load(SeqCst) => status(403, "Forbidden"),
+        ("/api/v1/namespaces/edge", _) => Answer::Whole(200, "{}".to_owned()),
+        ("/api/v1/namespaces/edge/services", true) => {
+            let Answer::Steps(encoding, mut steps) = watch(&[("old", "edge")]) else {
+                return watch(&[]);
+            };
+            steps.pop();
+            steps.push(Step::Wait(50));
+            Answer::Steps(encoding, steps)
+        }
+        ("/api/v1/namespaces/edge/services", false) => list(&[("old", "edge")]),
+        ("/api/v1/namespaces/shop/services", false) => list(&[("web", "shop")]),
+        (path, false) if path.contains("/endpointslices") => list(&[]),
+        _ => as_roles_allow(asked),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_namespace_whose_rights_end_tells_what_it_told_and_that_it_may_be_out_of_date() {
+    let revoked = Arc::new(AtomicBool::new(false));
+    let api = revocable(&revoked).await;
+    let (set, _ear) = follow(&api, &both());
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    let store = set.store();
+    let late = |namespace: &[u8]| {
+        let age = || store.shared.start.elapsed() + Duration::from_secs(11);
+        store.refused_after(namespace, age).is_some()
+    };
+    assert!(!late(b""));
+    revoked.store(true, SeqCst);
+    until("the refusal", || store.state_in(Kind::Services, 1) == State::Forbidden).await;
+    assert_eq!(store.refused_since(b"edge"), None, "not before ten seconds have passed");
+    assert_eq!([&b"edge"[..], b"shop", b"other", b""].map(late), [true, false, false, true]);
+    assert_eq!(store.standing(), Standing::Live);
+    {
+        let reader = store.read();
+        assert!(reader.service(b"\x03old\x04edge").is_some() && !reader.awaits(b"edge"));
+    }
+    revoked.store(false, SeqCst);
+    until("it is followed again", || !late(b"edge")).await;
+}
+
+#[test]
+fn a_namespace_that_was_never_known_is_not_out_of_date() {
+    let keep = Keep { namespaces: both(), ..Keep::default() };
+    let (mut writer, store) = Writer::new(keep, Arc::new(Quiet));
+    writer.apply(&Event::Synced(Kind::Namespaces));
+    writer.apply(&Event::SyncedIn(Kind::Services, "shop".into()));
+    writer.apply(&Event::Refused(Kind::Services, "edge".into()));
+    store.set_state_in(Kind::Services, 1, State::Forbidden);
+    assert!(store.synced() && store.read().awaits(b"edge"));
+    let late = |namespace: &[u8]| store.refused_after(namespace, || Duration::from_secs(3600));
+    assert_eq!([late(b"edge"), late(b"")], [None; 2]);
+    // One that a snapshot told of is.
+    store.hear_in(Kind::Services, 1);
+    assert!(late(b"edge").is_some());
+}
+
+#[tokio::test]
+async fn a_namespace_that_may_not_be_seen_is_left_out_of_comparisons() {
+    let revoked = Arc::new(AtomicBool::new(false));
+    let api = revocable(&revoked).await;
+    let (set, _ear) = follow(&api, &both());
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    until("all are followed", || set.store().state(Kind::Services) == State::Watching).await;
+    let compared = async || {
+        let outcome = set.verify().await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+        outcome.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let slices = "endpointslices: 0 compared, equal";
+    assert_eq!(compared().await, ["services: 2 compared, equal", slices]);
+    // It may not be listed any more, which is found out by the comparison or before.
+    revoked.store(true, SeqCst);
+    assert_eq!(compared().await, ["services: 1 compared, equal", slices]);
+    until("the refusal", || set.store().state_in(Kind::Services, 1) == State::Forbidden).await;
+    assert!(set.store().read().service(b"\x03old\x04edge").is_some());
+    assert_eq!(compared().await, ["services: 1 compared, equal", slices]);
+}
+
 /// Takes its time over a failure, and remembers in which order it was done with states.
 #[derive(Debug, Default)]
 struct Slow(Mutex<Vec<State>>);
@@ -229,6 +327,7 @@ fn states_of_two_namespaces_at_once_are_told_in_their_order() {
         recovered: Default::default(),
         verifying: Default::default(),
     };
+    store.set_state_in(Kind::Services, 1, State::Watching);
     std::thread::scope(|scope| {
         scope.spawn(|| common.set_state_in(Kind::Services, 0, State::Failing));
         while store.state(Kind::Services) != State::Failing {
@@ -306,4 +405,3 @@ fn rights_that_are_missing_everywhere_are_no_list() {
     writer.apply(&Event::SyncedIn(Kind::Services, "shop".into()));
     assert!(store.synced());
 }
-    store.set_state_in(Kind::Services, 1, State::Watching);

@@ -18,8 +18,8 @@ use super::{
     watch::{bookmark, config, event, follow, names, services, status, stream, until},
 };
 use crate::{
-    Config, Difference, Event, Kind, Object, Port, Protocol, Quiet, Source, State, WatchSet,
-    Writer, verify::Check,
+    Config, Difference, Event, Kind, Object, Port, Protocol, Quiet, Source, State, Verdict,
+    WatchSet, Writer, verify::Check,
 };
 
 /// A list of services: name, resource version and the last octet of the cluster IP.
@@ -38,8 +38,20 @@ fn listed(items: &[(&str, u64, u8)], version: u64) -> Answer {
 }
 
 /// The kinds that were found equal.
-fn equal(set: &[crate::Verdict]) -> Vec<(Kind, usize)> {
+fn equal(set: &[Verdict]) -> Vec<(Kind, usize)> {
     set.iter().filter(|verdict| verdict.equal()).map(|v| (v.kind, v.objects)).collect()
+}
+
+/// Compares everything, which has to be possible.
+async fn verdicts(set: &WatchSet) -> Vec<Verdict> {
+    set.verify().await.into_iter().collect::<Result<_, _>>().unwrap()
+}
+
+/// Compares everything, and gives the only cause for which something can not be compared.
+async fn failure(set: &WatchSet) -> String {
+    let causes: Vec<_> = set.verify().await.into_iter().filter_map(Result::err).collect();
+    let [cause] = causes.try_into().unwrap();
+    cause
 }
 
 /// Namespaces as the server lists them.
@@ -75,7 +87,7 @@ async fn a_store_that_agrees_is_said_to() {
     .await;
     let (set, ear) = follow(&config(&api));
     assert!(set.wait_synced(Duration::from_secs(5)).await);
-    let verdicts = set.verify().await.unwrap();
+    let verdicts = verdicts(&set).await;
     assert_eq!(equal(&verdicts), [(Kind::Namespaces, 1), (Kind::Services, 2)]);
     assert_eq!(verdicts[1].to_string(), "services: 2 compared, equal");
     let asked: Vec<_> = api.asked("/services").into_iter().map(|asked| asked.path).collect();
@@ -107,7 +119,7 @@ async fn what_differs_is_named_and_listed_anew() {
     .await;
     let (set, ear) = follow(&config(&api));
     assert!(set.wait_synced(Duration::from_secs(5)).await);
-    let verdicts = set.verify().await.unwrap();
+    let verdicts = verdicts(&set).await;
     assert_eq!(equal(&verdicts), [(Kind::Namespaces, 1)]);
     let verdict = &verdicts[1];
     let counts = Difference::ALL.map(|difference| verdict.count(difference));
@@ -148,7 +160,7 @@ async fn changes_on_their_way_are_no_differences() {
     let (set, _ear) = follow(&config(&api));
     assert!(set.wait_synced(Duration::from_secs(5)).await);
     sleep(Duration::from_millis(120)).await;
-    let verdicts = set.verify().await.unwrap();
+    let verdicts = verdicts(&set).await;
     assert_eq!(equal(&verdicts), [(Kind::Namespaces, 1), (Kind::Services, 3)], "{verdicts:?}");
 }
 
@@ -160,15 +172,17 @@ async fn what_can_not_be_compared_says_why() {
     )
     .await;
     let (set, ear) = follow(&config(&api));
-    assert!(set.verify().await.unwrap_err().contains("not followed"));
+    assert!(failure(&set).await.contains("not followed"));
     assert!(set.wait_synced(Duration::from_secs(5)).await);
-    let cause = set.verify().await.unwrap_err();
+    let outcome = set.verify().await;
+    assert_eq!(outcome[0].as_ref().unwrap().kind, Kind::Namespaces, "what can be compared is");
+    let cause = failure(&set).await;
     assert_eq!(cause, "services: the API server says 500 InternalError: etcd is away");
     assert_eq!(set.store().state(Kind::Services), State::Watching, "the watch goes on");
     assert_eq!(ear.unverified.lock().unwrap().last(), Some(&Kind::Services));
     let folder = Config::new(Source::Manifests(std::env::temp_dir()));
     let set = WatchSet::start(&folder, Arc::new(Quiet), &Handle::current());
-    assert!(set.verify().await.unwrap_err().starts_with("manifests"));
+    assert!(failure(&set).await.starts_with("manifests"));
 }
 
 /// How many lists of services there were.
@@ -199,7 +213,7 @@ async fn it_is_done_now_and_then_and_mends_what_it_finds() {
     sleep(Duration::from_millis(900)).await;
     assert!(lists(&api) <= before + 1, "off again");
     let verified = ear.verified.lock().unwrap();
-    let of = |verdict: &&crate::Verdict| verdict.kind == Kind::Services;
+    let of = |verdict: &&Verdict| verdict.kind == Kind::Services;
     assert!(!verified.iter().find(of).unwrap().equal());
     assert!(verified.iter().rfind(of).unwrap().equal());
 }
@@ -335,6 +349,6 @@ async fn kinds_that_are_not_there_are_left_out() {
     until("the watch", || set.store().state(Kind::Services) == State::Watching).await;
     set.store().set_state(Kind::Pods, State::Forbidden);
     set.store().set_state(Kind::Namespaces, State::Absent);
-    let verdicts = set.verify().await.unwrap();
+    let verdicts = verdicts(&set).await;
     assert_eq!(equal(&verdicts), [(Kind::Services, 1)]);
 }

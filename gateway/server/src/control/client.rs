@@ -18,8 +18,8 @@ const MOST: u64 = 64 << 20;
 pub(crate) struct Said {
     /// The report.
     pub(crate) text: String,
-    /// Whether it says that all is well.
-    pub(crate) good: bool,
+    /// The exit code that says so, too: 0 if all is well, 1 if not, 2 if that cannot be known.
+    pub(crate) code: u8,
 }
 
 /// Asks the process behind `socket`.
@@ -81,8 +81,9 @@ fn read(reply: &str) -> Option<Result<Said, String>> {
     let status = head.lines().next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?;
     let text = body.to_owned();
     Some(match status {
-        "200" => Ok(Said { text, good: true }),
-        "409" => Ok(Said { text, good: false }),
+        "200" => Ok(Said { text, code: 0 }),
+        "409" => Ok(Said { text, code: 1 }),
+        "503" => Ok(Said { text, code: 2 }),
         _ => Err(text),
     })
 }
@@ -108,10 +109,12 @@ mod tests {
 
     #[test]
     fn replies_are_read() {
-        let said = |text: &str, good| Ok(Said { text: text.to_owned(), good });
+        let said = |text: &str, code| Ok(Said { text: text.to_owned(), code });
         for (reply, want) in [
-            ("HTTP/1.1 200 OK\r\na: b\r\n\r\nx\n", Some(said("x\n", true))),
-            ("HTTP/1.1 409 Conflict\r\n\r\ny", Some(said("y", false))),
+            ("HTTP/1.1 200 OK\r\na: b\r\n\r\nx\n", Some(said("x\n", 0))),
+            ("HTTP/1.1 409 Conflict\r\n\r\ny", Some(said("y", 1))),
+            ("HTTP/1.1 503 Service Unavailable\r\n\r\nw", Some(said("w", 2))),
+            ("HTTP/1.1 504 Gateway Timeout\r\n\r\nv", Some(Err("v".to_owned()))),
             ("HTTP/1.1 400 Bad Request\r\n\r\nz", Some(Err("z".to_owned()))),
             ("SSH-2.0-x\r\n", None),
             ("", None),

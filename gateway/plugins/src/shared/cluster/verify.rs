@@ -42,31 +42,49 @@ impl Control for Verify {
                     "verify takes the name of a cluster, and no '{word}' behind it"
                 ));
             }
-            let mut verdicts = Vec::new();
+            let (mut verdicts, mut failures) = (Vec::new(), Vec::new());
             for set in sets.iter().filter_map(Weak::upgrade) {
-                verdicts.extend(set.verify().await?);
+                for outcome in set.verify().await {
+                    match outcome {
+                        Ok(verdict) => verdicts.push(verdict),
+                        Err(why) => failures.push(why),
+                    }
+                }
             }
-            Ok(report(&verdicts))
+            Ok(report(&verdicts, &failures))
         })
     }
 }
 
-/// Tells what was found.
-fn report(verdicts: &[Verdict]) -> Report {
+/// Tells what was found, and of the rest why nothing was.
+fn report(verdicts: &[Verdict], failures: &[String]) -> Report {
     let kinds: Vec<Value> = verdicts.iter().map(value).collect();
     let equal = verdicts.iter().all(Verdict::equal);
     let mut text = String::new();
     for verdict in verdicts {
         text.push_str(&format!("{verdict}\n"));
     }
-    text.push_str(if equal {
-        "what is known is what the API server lists\n"
-    } else {
-        "what is known differs from what the API server lists, and is listed again\n"
+    for failure in failures {
+        text.push_str(&format!("not compared: {failure}\n"));
+    }
+    let sure = failures.is_empty() && !verdicts.is_empty();
+    text.push_str(match (equal, sure) {
+        (true, true) => "what is known is what the API server lists\n",
+        (true, false) => "whether what is known is what the API server lists cannot be said\n",
+        (false, _) => "what is known differs from what the API server lists, and is listed again\n",
     });
-    let value = Value::fields().with("equal", equal).with("kinds", kinds);
+    let value = Value::fields().with("equal", (sure || !equal).then_some(equal));
+    let value = value.with("kinds", kinds);
+    let value = match failures {
+        [] => value,
+        failures => value.with("not_compared", failures.to_vec()),
+    };
     let report = Report::new(value).with_text(text);
-    if equal { report } else { report.bad() }
+    match (equal, sure) {
+        (true, true) => report,
+        (true, false) => report.unknown(),
+        (false, _) => report.bad(),
+    }
 }
 
 /// Tells what was found of one kind.
@@ -93,13 +111,13 @@ mod tests {
         let names = vec![(Difference::Missing, "shop/web".to_owned())];
         let bad = Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names };
         let good = Verdict { kind: Kind::Slices, objects: 2, counts: [0; 3], names: Vec::new() };
-        let told = report(std::slice::from_ref(&good));
+        let told = report(std::slice::from_ref(&good), &[]);
         assert!(told.good);
         assert_eq!(
             told.to_text(),
             "endpointslices: 2 compared, equal\nwhat is known is what the API server lists\n"
         );
-        let told = report(&[good, bad]);
+        let told = report(&[good, bad], &[]);
         assert!(!told.good);
         assert!(told.to_text().contains(
             "services: 3 compared, 1 missing, 0 superfluous, 0 differing (missing shop/web)\n"
@@ -108,5 +126,24 @@ mod tests {
             told.value.json(),
             r#"{"equal":false,"kinds":[{"kind":"endpointslices","objects":2,"missing":0,"superfluous":0,"differing":0,"named":[]},{"kind":"services","objects":3,"missing":1,"superfluous":0,"differing":0,"named":[{"difference":"missing","object":"shop/web"}]}]}"#
         );
+    }
+
+    #[test]
+    fn what_can_not_be_compared_hides_nothing_of_the_rest() {
+        let good = Verdict { kind: Kind::Slices, objects: 2, counts: [0; 3], names: Vec::new() };
+        let bad = Verdict { counts: [1, 0, 0], ..good.clone() };
+        let failures = ["services: no".to_owned()];
+        let told = report(std::slice::from_ref(&good), &failures);
+        assert_eq!((told.good, told.known), (false, false));
+        assert_eq!(
+            told.to_text(),
+            "endpointslices: 2 compared, equal\nnot compared: services: no\nwhether what is known is what the API server lists cannot be said\n"
+        );
+        assert_eq!(told.value.field("equal"), Some(&Value::Nothing));
+        assert!(told.value.json().ends_with(r#""not_compared":["services: no"]}"#));
+        let told = report(&[bad], &failures);
+        assert_eq!((told.good, told.known), (false, true), "that something differs is known");
+        // A cluster that keeps everything from us has said nothing.
+        assert!(!report(&[], &[]).known);
     }
 }
