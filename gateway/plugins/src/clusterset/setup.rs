@@ -16,14 +16,13 @@ use crate::shared::cluster::address::{Label, is_reverse};
 use crate::shared::cluster::connection::Connection;
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Source, Want};
+use crate::shared::cluster::words;
 use crate::shared::fall::Fall;
-use crate::shared::host;
 use crate::shared::zones::Zones;
+use crate::shared::{host, ttl};
 
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 5;
-/// The longest time to live, in seconds.
-const MAX_TTL: i64 = 3600;
 /// How long the share of a cluster that is away stays where nothing else is stated.
 const KEEP: Duration = Duration::from_secs(3600);
 
@@ -62,15 +61,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "cluster",
         words: "NAME...",
-        set: |config, words| {
-            for word in once(words.one()?).chain(words.rest()) {
-                if config.clusters.iter().any(|other| other.text == word.text) {
-                    return Err(word.wrong("stands there twice").help("name each cluster once"));
-                }
-                config.clusters.push(word.clone());
-            }
-            Ok(())
-        },
+        set: |config, given| words::clusters(given, &mut config.clusters),
     },
     Prop {
         name: "source",
@@ -103,26 +94,15 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "label",
         words: "EXPRESSION",
-        set: |config, words| {
-            let first = words.one()?;
-            let texts: Vec<&str> =
-                once(first).chain(words.rest()).map(|word| &*word.text).collect();
-            let label = texts
-                .join(" ")
-                .parse()
-                .map_err(|error| first.wrong(format_args!("is wrong: {error}")))?;
-            config.label = Some((words.name().clone(), label));
+        set: |config, given| {
+            config.label = Some((given.name().clone(), words::selector(given)?));
             Ok(())
         },
     },
     Prop {
         name: "namespaces",
         words: "NAMESPACE...",
-        set: |config, words| {
-            let names = once(words.one()?).chain(words.rest()).map(|word| word.text.clone());
-            config.namespaces.extend(names);
-            Ok(())
-        },
+        set: |config, given| words::namespaces(given, &mut config.namespaces),
     },
     Prop {
         name: "reach",
@@ -132,13 +112,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "ttl",
         words: "TTL",
-        set: |config, words| {
-            let ttl = |text: &str| match config::value::integer(text) {
-                Ok(ttl @ 0..=MAX_TTL) => Ok(ttl as u32),
-                _ => Err("ttl must be in range [0, 3600], in whole seconds"),
-            };
-            words.read(ttl).map(|ttl| config.ttl = ttl)
-        },
+        set: |config, words| ttl::read(words).map(|ttl| config.ttl = ttl),
     },
     Prop {
         name: "fallthrough",
@@ -206,9 +180,7 @@ pub(super) fn set_up_with(
     for word in &config.clusters {
         members.push(config.member(setup, word, &mut connect, stands)?);
     }
-    let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
-    // Zones that fall through by name belong to others too.
-    setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
+    let fall = Fall::of_zones(setup, config.fall.as_deref(), &zones);
     let set = Arc::new(Set {
         zones: Zones::new(zones),
         members: members.into(),

@@ -135,10 +135,7 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         let mut config = Config::default();
         directive.read_block(PROPS, &mut config)?;
         let zones = setup.zones_of(&directive.args);
-        let fall =
-            config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
-        // Zones that fall through by name belong to others too.
-        setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
+        let fall = Fall::of_zones(setup, config.fall.as_deref(), &zones);
         let plugin = Etcd {
             zones: Zones::new(zones),
             fall,

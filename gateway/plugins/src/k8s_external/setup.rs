@@ -86,9 +86,7 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         let wrong = directive.name.wrong("has no zone");
         return Err(wrong.help("write: k8s_external ZONE"));
     };
-    let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
-    // Zones that fall through by name belong to others too.
-    setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
+    let fall = Fall::of_zones(setup, config.fall.as_deref(), &zones);
     let view: Arc<OnceLock<Arc<View>>> = Arc::default();
     let settings = format!("k8s_external {}", setup.block_text());
     let journals = Journals::set_up(setup, &zones, &settings)?;

@@ -1,11 +1,10 @@
 //! From the directive's words to the plugin.
 
-use std::iter::once;
 use std::path::Path;
 use std::sync::Arc;
 
 use config::value::ResolvConf;
-use config::{Diagnostic, Directive, Prop, Word, Words};
+use config::{Diagnostic, Directive, Prop, Word};
 use engine::{Role, Setup, Stage};
 use k8s::{Keep, Selector};
 use wire::Name;
@@ -19,7 +18,7 @@ use crate::shared::cluster::connection::{self, Connection};
 use crate::shared::cluster::member::{Member, Members};
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Want};
-use crate::shared::cluster::{Calls, View};
+use crate::shared::cluster::{Calls, View, words};
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
@@ -98,15 +97,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "cluster",
         words: "NAME...",
-        set: |config, words| {
-            for word in once(words.one()?).chain(words.rest()) {
-                if config.clusters.iter().any(|other| other.text == word.text) {
-                    return Err(word.wrong("stands there twice").help("name each cluster once"));
-                }
-                config.clusters.push(word.clone());
-            }
-            Ok(())
-        },
+        set: |config, given| words::clusters(given, &mut config.clusters),
     },
     Prop {
         name: "ptr",
@@ -119,24 +110,20 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "namespaces",
         words: "NAMESPACE...",
-        set: |config, words| {
-            let names = once(words.one()?).chain(words.rest()).map(|word| word.text.clone());
-            config.namespaces.extend(names);
-            Ok(())
-        },
+        set: |config, given| words::namespaces(given, &mut config.namespaces),
     },
     Prop {
         name: "namespace_labels",
         words: "EXPRESSION",
-        set: |config, words| {
-            config.namespace_labels = Some((words.name().clone(), selector(words)?));
+        set: |config, given| {
+            config.namespace_labels = Some((given.name().clone(), words::selector(given)?));
             Ok(())
         },
     },
     Prop {
         name: "labels",
         words: "EXPRESSION",
-        set: |config, words| selector(words).map(|labels| config.labels = Some(labels)),
+        set: |config, given| words::selector(given).map(|labels| config.labels = Some(labels)),
     },
     Prop {
         name: "pods",
@@ -224,13 +211,6 @@ const PROPS: &[Prop<Config>] = &[
     },
 ];
 
-/// Reads the words that are left as a label selector.
-fn selector(words: &mut Words<'_>) -> Result<Selector, Diagnostic> {
-    let first = words.one()?;
-    let texts: Vec<&str> = once(first).chain(words.rest()).map(|word| &*word.text).collect();
-    texts.join(" ").parse().map_err(|error| first.wrong(format_args!("is wrong: {error}")))
-}
-
 /// Sets the plugin up.
 ///
 /// # Errors
@@ -286,9 +266,7 @@ pub(super) fn set_up_with(
     };
     let keep = config.keep(setup.has("metadata"));
     let members = Arc::new(Members::new(connect(setup, &config, keep)?));
-    let fall = config.fall.as_ref().map_or_else(Fall::default, |words| Fall::named(setup, words));
-    // Zones that fall through by name belong to others too.
-    setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
+    let fall = Fall::of_zones(setup, config.fall.as_deref(), &zones);
     let own = host::own_addresses(setup);
     let calls = Calls { pod_names: config.pod_names };
     let copied: Vec<Name> =

@@ -27,6 +27,14 @@ impl Fall {
         }
     }
 
+    /// The same for the plugin's zones, from words that were kept if `fallthrough` stands there: the block owns them, but for those
+    /// that fall through by name, which belong to others too.
+    pub fn of_zones(setup: &mut Setup<'_>, words: Option<&[Word]>, zones: &[Name]) -> Self {
+        let fall = words.map_or_else(Self::default, |words| Self::named(setup, words));
+        setup.own(zones.iter().filter(|zone| !fall.is_named(zone)).cloned());
+        fall
+    }
+
     /// Falls through for these zones.
     pub fn new(zones: Zones) -> Self {
         Self(zones)

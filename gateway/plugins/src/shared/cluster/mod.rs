@@ -13,6 +13,7 @@ pub(crate) mod source;
 pub(crate) mod stale;
 pub(crate) mod status;
 mod verify;
+pub(crate) mod words;
 
 use std::net::IpAddr;
 use std::sync::Arc;
