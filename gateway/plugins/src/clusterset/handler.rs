@@ -2,42 +2,20 @@
 
 use engine::control::Value;
 use engine::{Carry, Exchange, Plugin, Ready, Step};
-use wire::{Answer, Name, Request, Section, class, rcode, rtype};
+use wire::{Answer, Name, Request, Section, rcode};
 
 use super::lookup::{Look, Outcome};
 use super::{Clusterset, Set};
 use crate::shared::alias;
-use crate::shared::cluster::{Found, NOT_READY, stale};
+use crate::shared::cluster::{Found, NOT_READY, Verdict, stale, zone_of};
 use crate::shared::sheet::Sheet;
-use crate::shared::zone::NO_TRANSFER;
-
-/// What becomes of a query.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "lives on the stack for one query")]
-enum Verdict {
-    /// The answer is written.
-    Answered,
-    /// The next plugin may know.
-    Pass,
-    /// The name is an alias of one that somebody else knows.
-    Elsewhere(Name),
-}
 
 impl Plugin for Clusterset {
     fn query(&self, x: &mut Exchange) -> Step {
         let (request, answer) = x.parts_mut();
-        if request.class != class::IN {
-            return Step::Next;
-        }
-        let Some(zone) = self.0.zones.longest(&request.name) else { return Step::Next };
-        let asked = request.rtype;
-        if matches!(asked, rtype::AXFR | rtype::IXFR) {
-            return Step::Fail(NO_TRANSFER);
-        }
-        match self.0.answer(request, zone, answer) {
-            Verdict::Answered => Step::Done,
-            Verdict::Pass => Step::Next,
-            Verdict::Elsewhere(target) => x.ask(&target, asked, Carry::NONE),
+        match zone_of(&self.0.zones, request) {
+            Ok(zone) => self.0.answer(request, zone, answer).step(x, Carry::NONE),
+            Err(step) => step,
         }
     }
 

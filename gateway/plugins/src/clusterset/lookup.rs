@@ -7,20 +7,14 @@ use super::Set;
 use super::member::{Member, Presence, Share};
 use super::reach::Ways;
 use super::records::Place;
-use crate::shared::cluster::Found;
 use crate::shared::cluster::name::{Rules, Wanted};
+use crate::shared::cluster::{Found, NAME_SERVER, SOA_TTL, Soa};
 use crate::shared::sheet::Sheet;
 
 /// The version of the specification that is served.
 const VERSION: &[u8] = b"1.0.0";
 /// How long that may be kept, in seconds.
 const VERSION_TTL: u32 = 28800;
-/// The labels of a zone's name server.
-const NAME_SERVER: &[u8] = b"\x02ns\x03dns";
-/// The label of the mailbox of a zone's keepers.
-const MAILBOX: &[u8] = b"\x0ahostmaster";
-/// The longest that a zone's SOA record may be kept, in seconds.
-const SOA_TTL: u32 = 300;
 /// What names there are.
 pub(super) const RULES: Rules = Rules { zonal: false, multicluster: true };
 
@@ -251,11 +245,10 @@ impl Set {
     pub(super) fn soa(&self, zone: &Name, section: Section, sheet: &mut Sheet<'_>) {
         let stores = self.members.iter().flat_map(Member::stores);
         let serial = stores.map(|store| store.serial().max(store.external_serial())).max();
-        let numbers = [serial.unwrap_or(0), 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
-        let zone = zone.wire();
-        let data = [NAME_SERVER, zone, MAILBOX, zone, numbers.as_flattened()];
-        let ttl = self.ttl.min(SOA_TTL);
-        sheet.answer().push_parts(section, zone, rtype::SOA, ttl, &data);
+        let server = [NAME_SERVER, zone.wire(), b""];
+        let serial = serial.unwrap_or(0);
+        let soa = Soa { zone, server, below: b"", serial, minimum: self.ttl };
+        soa.write(self.ttl.min(SOA_TTL), section, sheet);
     }
 }
 

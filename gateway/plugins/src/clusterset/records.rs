@@ -10,7 +10,7 @@ use super::ports::{Port, Union};
 use super::reach::Way;
 use crate::shared::cluster::address::undashed;
 use crate::shared::cluster::name::Part;
-use crate::shared::cluster::{Calls, Found, Pen, found, has_protocol, is_port, target, weight};
+use crate::shared::cluster::{Calls, Found, Pen, found, target, weight};
 use crate::shared::sheet::Sheet;
 
 /// Endpoints are called by their host names, else by their addresses: the names of pods are others' business.
@@ -55,35 +55,12 @@ impl Look<'_> {
         import: &ImportRef<'_>,
         sheet: &mut Sheet<'_>,
     ) -> Found {
-        let endpoints = import.endpoints();
         let own = place.own;
         match (import.kind(), place.part) {
             (_, Part::Zones | Part::Zone { .. }) => Found::Nothing,
-            (_, Part::Cluster(cluster)) => {
-                let mut ready = endpoints.filter(EndpointRef::ready);
-                found(ready.any(|one| one.cluster().eq_ignore_ascii_case(cluster)))
-            }
-            (_, Part::Endpoint { label, cluster }) => {
-                let address = undashed(label);
-                let is = |one: &EndpointRef<'_>| {
-                    one.ready()
-                        && one.cluster().eq_ignore_ascii_case(cluster)
-                        && CALLS.is(one, label, address)
-                };
-                self.pen().endpoints(&endpoints, own, sheet, is, |_| true)
-            }
-            (ImportKind::Headless, Part::Whole) => {
-                self.pen().endpoints(&endpoints, own, sheet, |one| one.ready(), |_| true)
-            }
-            (ImportKind::Headless, Part::Port { name, protocol }) => {
-                let wanted = |port: &PortRef<'_>| is_port(port, name, protocol);
-                let has =
-                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
-                self.pen().endpoints(&endpoints, own, sheet, has, wanted)
-            }
-            (ImportKind::Headless, Part::Ports(protocol)) => {
-                let mut ready = endpoints.filter(EndpointRef::ready);
-                found(ready.any(|one| has_protocol(one.ports(), protocol)))
+            (ImportKind::Headless, part)
+            | (_, part @ (Part::Cluster(_) | Part::Endpoint { .. })) => {
+                self.pen().part_of_endpoints(&import.endpoints(), own, part, sheet)
             }
             (ImportKind::ClusterSetIp, part) => {
                 let ports = import.ports().filter(|port| part_has(part, port.name, port.protocol));

@@ -1,17 +1,17 @@
 //! Copies of zones for `transfer`.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Fault, Stream, Transfer};
-use k8s::{EndpointRef, PortRef, Reader, ServiceRef, Store, Touched};
+use k8s::{EndpointRef, Reader, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
 use super::lookup::{Look, NAME_SERVER, Shown};
 use super::{External, Outside};
-use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run, with_run};
+use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run};
+use crate::shared::cluster::copy::{port_names, service_keys, unit_of};
 use crate::shared::cluster::member::Member;
-use crate::shared::cluster::{NOT_KNOWN, NOT_READY, View, service_keys};
+use crate::shared::cluster::{NOT_KNOWN, NOT_READY, View};
 use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
 
@@ -56,7 +56,7 @@ impl Book for Outside {
                         each(&key);
                     }
                 } else if let Some(service) = member.store.read().service(&key) {
-                    Shown::of(&service).ips().for_each(|ip| self.unit_of(zone, ip, each));
+                    Shown::of(&service).ips().for_each(|ip| unit_of(&self.zones, zone, ip, each));
                 }
             }
         }
@@ -65,7 +65,7 @@ impl Book for Outside {
     fn units_of(&self, zone: &Name, touched: &Touched, each: &mut dyn FnMut(&[u8])) {
         match touched {
             Touched::Service(key) if !is_reverse(zone) => each(key),
-            Touched::Address(ip) if is_reverse(zone) => self.unit_of(zone, *ip, each),
+            Touched::Address(ip) if is_reverse(zone) => unit_of(&self.zones, zone, *ip, each),
             Touched::Service(_) | Touched::Address(_) => {}
         }
     }
@@ -101,13 +101,6 @@ impl Outside {
     /// Whether the cluster is known.
     fn is_known(&self) -> bool {
         self.view.get().is_some_and(|view| view.members.all_known())
-    }
-
-    /// Calls `each` with the unit of an address, if it is in the zone.
-    fn unit_of(&self, zone: &Name, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
-        if reverse_name(ip).is_some_and(|name| self.zones.longest(&name) == Some(zone)) {
-            with_run(ip, each);
-        }
     }
 
     /// Copies the zone's NS record, and the addresses of its server.
@@ -166,13 +159,8 @@ impl Outside {
             self.copy_name(of, reader, zone, &name, *rtype, answer);
         }
         let by_endpoints = self.headless && !shown.is_anywhere();
-        for port in ports(service, by_endpoints) {
-            let label = Label::of(&[b"_", port.name].concat());
-            let protocol = Label::of(format!("_{}", port.protocol.word()).as_bytes());
-            let Some((label, protocol)) = label.zip(protocol) else { continue };
-            if let Some(name) = Name::join(&[label.wire(), protocol.wire()].concat(), name.wire()) {
-                self.copy_name(of, reader, zone, &name, rtype::SRV, answer);
-            }
+        for name in port_names(service, by_endpoints, &name) {
+            self.copy_name(of, reader, zone, &name, rtype::SRV, answer);
         }
         if !by_endpoints {
             return;
@@ -190,19 +178,4 @@ impl Outside {
             }
         }
     }
-}
-
-/// The named ports that a service's names can have, each once.
-fn ports<'a>(service: &ServiceRef<'a>, by_endpoints: bool) -> Vec<PortRef<'a>> {
-    let mut all: Vec<PortRef<'a>> = if by_endpoints {
-        let ready = service.endpoints().filter(EndpointRef::ready);
-        ready.flat_map(|endpoint| endpoint.ports()).collect()
-    } else {
-        service.ports().collect()
-    };
-    let key = |port: &PortRef<'a>| (port.name, port.protocol as u8);
-    all.retain(|port| !port.name.is_empty());
-    all.sort_unstable_by_key(key);
-    all.dedup_by_key(|port| key(port));
-    all
 }

@@ -1,14 +1,13 @@
 //! Queries: zone, look-up, aliases, and what is said of names that are not there.
 
 use engine::{Carry, Exchange, Fault, Plugin, Step};
-use wire::{Answer, Name, Request, Section, class, rcode, rtype};
+use wire::{Answer, Name, Request, Section, rcode, rtype};
 
 use super::name::Wanted;
 use super::{External, Outside};
 use crate::shared::cluster::address::is_reverse;
-use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, View};
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, Verdict, View, zone_of};
 use crate::shared::sheet::Sheet;
-use crate::shared::zone::NO_TRANSFER;
 use crate::shared::{alias, glue};
 
 /// The block has no cluster, which its set-up refuses.
@@ -16,35 +15,18 @@ const NO_CLUSTER: Fault = Fault::servfail("the server block has no kubernetes");
 /// What an answer leads to is an alias's name.
 const ALIAS: Carry = Carry(u64::MAX);
 
-/// What becomes of a query.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "lives on the stack for one query")]
-enum Verdict {
-    /// The answer is written.
-    Answered,
-    /// The next plugin may know.
-    Pass,
-    /// The name is an alias of this one.
-    Alias(Name),
-}
-
 impl Plugin for External {
     fn query(&self, x: &mut Exchange) -> Step {
         let (request, answer) = x.parts_mut();
-        if request.class != class::IN {
-            return Step::Next;
-        }
-        let Some(zone) = self.0.zones.longest(&request.name) else { return Step::Next };
-        let asked = request.rtype;
-        if matches!(asked, rtype::AXFR | rtype::IXFR) {
-            return Step::Fail(NO_TRANSFER);
-        }
+        let zone = match zone_of(&self.0.zones, request) {
+            Ok(zone) => zone,
+            Err(step) => return step,
+        };
         let Some(view) = self.0.view.get() else { return Step::Fail(NO_CLUSTER) };
+        let services = request.rtype == rtype::SRV;
         match self.0.answer(view, request, zone, answer) {
-            Verdict::Answered if asked == rtype::SRV => glue::next(x, 0),
-            Verdict::Answered => Step::Done,
-            Verdict::Pass => Step::Next,
-            Verdict::Alias(target) => x.ask(&target, asked, ALIAS),
+            Verdict::Answered if services => glue::next(x, 0),
+            verdict => verdict.step(x, ALIAS),
         }
     }
 
@@ -75,7 +57,7 @@ impl Outside {
             Found::Alias(target) => {
                 sheet.answer().set_authoritative(true);
                 view.members.note(member, sheet.answer(), || self.namespace(zone, name));
-                return Verdict::Alias(target);
+                return Verdict::Elsewhere(target);
             }
         };
         if soa {

@@ -2,20 +2,19 @@
 
 use std::net::IpAddr;
 
-use k8s::{Balancer, EndpointRef, Ips, PortRef, Reader, ServiceKind, ServiceRef};
+use k8s::{Balancer, Ips, PortRef, Reader, ServiceKind, ServiceRef};
 use wire::{Name, Section, rtype};
 
 use super::Outside;
-use super::name::{Part, Wanted};
-use crate::shared::cluster::address::{Label, Reverse, is_reverse, reverse, undashed};
+use super::name::Wanted;
+use crate::shared::cluster::address::{Label, Reverse, is_reverse, reverse};
 use crate::shared::cluster::member::Member;
-use crate::shared::cluster::{Found, Pen, View, found, has_protocol, is_port, target, weight};
+use crate::shared::cluster::name::Part;
+use crate::shared::cluster::{Found, Pen, Soa, View, found, has_protocol, is_port, target, weight};
 use crate::shared::sheet::Sheet;
 
 /// The label of a zone's name server, below the apex.
 pub(super) const NAME_SERVER: &[u8] = b"\x03ns1";
-/// The label of the mailbox of a zone's keepers.
-const MAILBOX: &[u8] = b"\x0ahostmaster";
 
 /// One look-up.
 #[derive(Debug)]
@@ -201,7 +200,7 @@ impl Look<'_> {
         let own = self.name.wire().get(at..).unwrap_or_default();
         let shown = Shown::of(&service);
         if self.outside.by_endpoints(&service, &shown) {
-            return self.endpoints(&service, own, part, sheet);
+            return self.pen().part_of_endpoints(&service.endpoints(), own, part, sheet);
         }
         if !shown.is_anywhere() {
             return Found::Nothing;
@@ -216,7 +215,7 @@ impl Look<'_> {
                 self.shown(&service, &shown, own, sheet, wanted)
             }
             Part::Ports(protocol) => found(has_protocol(service.ports(), protocol)),
-            Part::Endpoint(_) => Found::Nothing,
+            _ => Found::Nothing,
         }
     }
 
@@ -252,36 +251,6 @@ impl Look<'_> {
             shown.ips().for_each(|ip| sheet.address(Section::Additional, own, ip));
         }
         Found::Name
-    }
-
-    /// A headless service by its endpoints.
-    fn endpoints(
-        &self,
-        service: &ServiceRef<'_>,
-        own: &[u8],
-        part: Part<'_>,
-        sheet: &mut Sheet<'_>,
-    ) -> Found {
-        let (pen, all) = (self.pen(), service.endpoints());
-        match part {
-            Part::Whole => pen.endpoints(&all, own, sheet, |one| one.ready(), |_| true),
-            Part::Port { name, protocol } => {
-                let wanted = |port: &PortRef<'_>| is_port(port, name, protocol);
-                let has =
-                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
-                pen.endpoints(&all, own, sheet, has, wanted)
-            }
-            Part::Ports(protocol) => {
-                let mut ready = all.filter(EndpointRef::ready);
-                found(ready.any(|one| has_protocol(one.ports(), protocol)))
-            }
-            Part::Endpoint(label) => {
-                let address = undashed(label);
-                let is =
-                    |one: &EndpointRef<'_>| one.ready() && self.view.calls.is(one, label, address);
-                pen.endpoints(&all, own, sheet, is, |_| true)
-            }
-        }
     }
 }
 
@@ -349,9 +318,8 @@ impl Outside {
 
     /// Writes the zone's SOA record with a serial.
     pub(super) fn soa_of(&self, zone: &Name, serial: u32, section: Section, sheet: &mut Sheet<'_>) {
-        let numbers = [serial, 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
-        let (apex, zone) = (&*self.apex, zone.wire());
-        let data = [NAME_SERVER, apex, zone, MAILBOX, apex, zone, numbers.as_flattened()];
-        sheet.answer().push_parts(section, zone, rtype::SOA, self.ttl, &data);
+        let (below, minimum) = (&*self.apex, self.ttl);
+        let soa = Soa { zone, server: [NAME_SERVER, below, zone.wire()], below, serial, minimum };
+        soa.write(self.ttl, section, sheet);
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use wire::Name;
 
 use super::Cluster;
-use crate::shared::cluster::address::Label;
+use crate::shared::cluster::copy;
 use crate::shared::cluster::member::Member;
 
 /// Services that a cluster before this one answers for.
@@ -64,10 +64,7 @@ impl Cluster {
         while let Some(from) = next {
             let mut keys = Vec::new();
             next = member.store.read().step_services(from, |service| {
-                let labels = Label::of(service.name()).zip(Label::of(service.namespace()));
-                keys.extend(
-                    labels.map(|(name, namespace)| [name.wire(), namespace.wire()].concat()),
-                );
+                keys.extend(copy::key(&service));
             });
             // Not under the lock of the one: whoever holds two of them may wait for a writer that waits for him.
             let before = || self.members.iter().take(index);

@@ -1,17 +1,17 @@
 //! Copies of zones for `transfer`.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Fault, Stream, Transfer};
-use k8s::{EndpointRef, PortRef, Reader, ServiceKind, ServiceRef, Store, Touched};
+use k8s::{EndpointRef, Reader, ServiceKind, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
-use super::lookup::{Look, NAME_SERVER, Service};
+use super::lookup::{Look, Service};
 use super::{Cluster, Kubernetes};
-use crate::shared::cluster::address::{Label, is_reverse, reverse_name, run, with_run};
+use crate::shared::cluster::address::{is_reverse, reverse_name, run};
+use crate::shared::cluster::copy::{port_names, service_keys, unit_of};
 use crate::shared::cluster::member::Member;
-use crate::shared::cluster::{NOT_KNOWN, NOT_READY, service_keys};
+use crate::shared::cluster::{NAME_SERVER, NOT_KNOWN, NOT_READY};
 use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
 
@@ -64,7 +64,7 @@ impl Book for Cluster {
     fn units_of(&self, zone: &Name, touched: &Touched, each: &mut dyn FnMut(&[u8])) {
         match touched {
             Touched::Service(key) if !is_reverse(zone) => each(key),
-            Touched::Address(ip) if is_reverse(zone) => self.unit_of(zone, *ip, each),
+            Touched::Address(ip) if is_reverse(zone) => unit_of(&self.zones, zone, *ip, each),
             // Another cluster's addresses gain or lose the name that this one has or had.
             Touched::Service(key) if self.members.are_several() => {
                 self.members.iter().for_each(|member| self.units_in(member, zone, key, each));
@@ -103,13 +103,6 @@ impl Book for Cluster {
 }
 
 impl Cluster {
-    /// Calls `each` with the unit of an address, if it is in the zone.
-    fn unit_of(&self, zone: &Name, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
-        if reverse_name(ip).is_some_and(|name| self.zones.longest(&name) == Some(zone)) {
-            with_run(ip, each);
-        }
-    }
-
     /// The cluster that answers for a service.
     fn shower(&self, key: &[u8]) -> Option<&Member> {
         self.members.iter().find(|one| self.shows(&one.store.read(), key))
@@ -122,7 +115,7 @@ impl Cluster {
         let ready = service.endpoints().filter(EndpointRef::ready);
         let ips = service.cluster_ips().chain(self.reach.outside(&service));
         let ips = ips.chain(ready.filter_map(|endpoint| endpoint.ip()));
-        ips.for_each(|ip| self.unit_of(zone, ip, each));
+        ips.for_each(|ip| unit_of(&self.zones, zone, ip, each));
     }
 
     /// Copies the zone's NS records, and the addresses of its servers that no service has.
@@ -184,15 +177,8 @@ impl Cluster {
         if service.kind() == ServiceKind::ExternalName {
             return;
         }
-        for port in self.ports(service) {
-            let Some(label) = Label::of(&[b"_", port.name].concat()) else { continue };
-            let Some(protocol) = Label::of(format!("_{}", port.protocol.word()).as_bytes()) else {
-                continue;
-            };
-            let head = [label.wire(), protocol.wire()].concat();
-            if let Some(name) = Name::join(&head, name.wire()) {
-                self.copy_name(member, reader, zone, &name, rtype::SRV, answer);
-            }
+        for name in port_names(service, self.reach.by_endpoints(&Service::of(*service)), &name) {
+            self.copy_name(member, reader, zone, &name, rtype::SRV, answer);
         }
         if self.ignore_empty && !service.has_ready_endpoints() {
             return;
@@ -207,20 +193,5 @@ impl Cluster {
             }
         }
         answer.graft(&found, Section::Answer, Section::Answer);
-    }
-
-    /// The named ports that a service's names can have, each once.
-    fn ports<'a>(&self, service: &ServiceRef<'a>) -> Vec<PortRef<'a>> {
-        let mut all: Vec<PortRef<'a>> = if self.reach.by_endpoints(&Service::of(*service)) {
-            let ready = service.endpoints().filter(EndpointRef::ready);
-            ready.flat_map(|endpoint| endpoint.ports()).collect()
-        } else {
-            service.ports().collect()
-        };
-        let key = |port: &PortRef<'a>| (port.name, port.protocol as u8);
-        all.retain(|port| !port.name.is_empty());
-        all.sort_unstable_by_key(key);
-        all.dedup_by_key(|port| key(port));
-        all
     }
 }

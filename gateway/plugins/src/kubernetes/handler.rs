@@ -2,16 +2,15 @@
 
 use engine::control::Value;
 use engine::{Carry, Exchange, Fault, Plugin, Ready, Step};
-use wire::{Answer, Name, Request, Section, class, rcode, rtype};
+use wire::{Answer, Name, Request, Section, rcode};
 
 use super::{Cluster, Kubernetes};
 use crate::shared::alias;
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::Wanted;
-use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY};
+use crate::shared::cluster::{Found, NOT_KNOWN, NOT_READY, Verdict, zone_of};
 use crate::shared::sheet::Sheet;
-use crate::shared::zone::NO_TRANSFER;
 
 /// How many aliases inside the zones may lead to one another (RFC 1034 §3.6.2 asks for an end).
 const MAX_ALIASES: usize = 8;
@@ -19,36 +18,12 @@ const MAX_ALIASES: usize = 8;
 /// Aliases that lead in a circle, or too far.
 const TOO_MANY_ALIASES: Fault = Fault::servfail("too many aliases in a row");
 
-/// What becomes of a query.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "lives on the stack for one query")]
-enum Verdict {
-    /// The answer is written.
-    Answered,
-    /// The next plugin may know.
-    Pass,
-    /// The name is an alias of one that somebody else knows.
-    Elsewhere(Name),
-    /// It fails.
-    Failed(Fault),
-}
-
 impl Plugin for Kubernetes {
     fn query(&self, x: &mut Exchange) -> Step {
         let (request, answer) = x.parts_mut();
-        if request.class != class::IN {
-            return Step::Next;
-        }
-        let Some(zone) = self.0.zones.longest(&request.name) else { return Step::Next };
-        let asked = request.rtype;
-        if matches!(asked, rtype::AXFR | rtype::IXFR) {
-            return Step::Fail(NO_TRANSFER);
-        }
-        match self.0.answer(request, zone, answer) {
-            Verdict::Answered => Step::Done,
-            Verdict::Pass => Step::Next,
-            Verdict::Elsewhere(target) => x.ask(&target, asked, Carry::NONE),
-            Verdict::Failed(fault) => Step::Fail(fault),
+        match zone_of(&self.0.zones, request) {
+            Ok(zone) => self.0.answer(request, zone, answer).step(x, Carry::NONE),
+            Err(step) => step,
         }
     }
 

@@ -9,22 +9,16 @@ use k8s::{
 use wire::{Name, Section, class, rtype};
 
 use super::{Cluster, Pods};
-use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
+use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
-use crate::shared::cluster::{Found, Home, Pen, found};
+use crate::shared::cluster::{Found, Home, NAME_SERVER, Pen, SOA_TTL, Soa, found};
 use crate::shared::sheet::Sheet;
 
 /// The version of the specification that is served.
 const VERSION: &[u8] = b"1.1.0";
 /// How long that may be kept, in seconds.
 const VERSION_TTL: u32 = 28800;
-/// The labels of a zone's name server.
-pub(super) const NAME_SERVER: &[u8] = b"\x02ns\x03dns";
-/// The label of the mailbox of a zone's keepers.
-const MAILBOX: &[u8] = b"\x0ahostmaster";
-/// The longest that a zone's SOA record may be kept, in seconds.
-const SOA_TTL: u32 = 300;
 
 /// One look-up.
 #[derive(Debug)]
@@ -254,18 +248,8 @@ impl Look<'_> {
             (_, Part::Whole | Part::Port { .. } | Part::Ports(_)) => {
                 self.reach(&service, own, part, sheet)
             }
-            (_, Part::Cluster(cluster)) => {
-                let mut endpoints = service.endpoints.filter(EndpointRef::ready);
-                found(endpoints.any(|one| one.cluster() == cluster))
-            }
-            (_, Part::Endpoint { label, cluster }) => {
-                let address = undashed(label);
-                let is = |one: &EndpointRef<'_>| {
-                    one.ready()
-                        && one.cluster() == cluster
-                        && self.cluster.calls.is(one, label, address)
-                };
-                self.pen().endpoints(&service.endpoints, own, sheet, is, |_| true)
+            (_, Part::Cluster(_) | Part::Endpoint { .. }) => {
+                self.pen().part_of_endpoints(&service.endpoints, own, part, sheet)
             }
         }
     }
@@ -324,11 +308,8 @@ impl Cluster {
 
     /// Writes the zone's SOA record with a serial.
     pub(super) fn soa_of(&self, zone: &Name, serial: u32, section: Section, sheet: &mut Sheet<'_>) {
-        let numbers = [serial, 7200, 1800, 86400, self.ttl].map(u32::to_be_bytes);
-        let zone = zone.wire();
-        let [server, rest] = self.servers.first(zone);
-        let data = [server, rest, MAILBOX, zone, numbers.as_flattened()];
-        let ttl = self.ttl.min(SOA_TTL);
-        sheet.answer().push_parts(section, zone, rtype::SOA, ttl, &data);
+        let [name, rest] = self.servers.first(zone.wire());
+        let soa = Soa { zone, server: [name, rest, b""], below: b"", serial, minimum: self.ttl };
+        soa.write(self.ttl.min(SOA_TTL), section, sheet);
     }
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use config::{Diagnostic, Word, Words};
 use wire::{Name, Section, rtype};
 
-use super::lookup::{Look, NAME_SERVER};
-use crate::shared::cluster::Found;
+use super::lookup::Look;
+use crate::shared::cluster::{Found, NAME_SERVER};
 use crate::shared::sheet::Sheet;
 
 /// A name server.

@@ -175,7 +175,9 @@ impl Look<'_> {
         sheet: &mut Sheet<'_>,
     ) -> Found {
         match self.cluster.reach.way(service) {
-            Some(Way::Endpoints) => self.by_endpoints(service, own, part, sheet),
+            Some(Way::Endpoints) => {
+                self.pen().part_of_endpoints(&service.endpoints, own, part, sheet)
+            }
             Some(Way::ClusterIp) => self.by_addresses(service, service.ips, own, part, sheet),
             Some(Way::ExternalIp) => {
                 self.by_addresses(service, service.external_ips(), own, part, sheet)
@@ -250,30 +252,6 @@ impl Look<'_> {
             ports.for_each(|port| self.pen().srv(sheet, weight(1), port.number, host.wire()));
         }
         found(there)
-    }
-
-    /// Writes what a service's ready endpoints have: their addresses, and their own ports.
-    fn by_endpoints(
-        &self,
-        service: &Service<'_>,
-        own: &[u8],
-        part: Part<'_>,
-        sheet: &mut Sheet<'_>,
-    ) -> Found {
-        let all = &service.endpoints;
-        match part {
-            Part::Port { name, protocol } => {
-                let wanted = |port: &PortRef<'_>| is_port(port, name, protocol);
-                let has =
-                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
-                self.pen().endpoints(all, own, sheet, has, wanted)
-            }
-            Part::Ports(protocol) => {
-                let mut ready = all.clone().filter(EndpointRef::ready);
-                found(ready.any(|one| has_protocol(one.ports(), protocol)))
-            }
-            _ => self.pen().endpoints(all, own, sheet, |one| one.ready(), |_| true),
-        }
     }
 }
 

@@ -3,41 +3,36 @@
 pub(crate) mod address;
 mod calls;
 pub(crate) mod connection;
+pub(crate) mod copy;
 pub(crate) mod member;
 pub(crate) mod metrics;
 pub(crate) mod name;
 mod overlap;
 mod pen;
 pub(crate) mod rights;
+mod soa;
 pub(crate) mod source;
 pub(crate) mod stale;
 pub(crate) mod status;
+mod verdict;
 mod verify;
 pub(crate) mod words;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s::{Reader, ServiceKind, ServiceRef};
+use k8s::{ServiceKind, ServiceRef};
 
 pub(crate) use calls::Calls;
 use member::Members;
 pub(crate) use pen::{Found, Home, Pen, found, has_protocol, is_port, target, weight};
+pub(crate) use soa::{NAME_SERVER, SOA_TTL, Soa};
+pub(crate) use verdict::{Verdict, zone_of};
 
 /// RFC 8914 §4.15: the server is not ready yet.
 pub(crate) const NOT_READY: u16 = 14;
 /// What is said with it.
 pub(crate) const NOT_KNOWN: &str = "the cluster's objects are not known yet";
-
-/// The keys of all services, by name.
-pub(crate) fn service_keys(reader: &Reader<'_>) -> Vec<Box<[u8]>> {
-    let key = |service: &ServiceRef<'_>| {
-        let (name, namespace) =
-            (address::Label::of(service.name())?, address::Label::of(service.namespace())?);
-        Some([name.wire(), namespace.wire()].concat().into_boxed_slice())
-    };
-    reader.services().iter().filter_map(key).collect()
-}
 
 /// A cluster as the `kubernetes` of a server block sees it, for the block's other plugins that answer from it.
 #[derive(Debug)]

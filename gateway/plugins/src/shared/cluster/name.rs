@@ -116,7 +116,7 @@ impl<'n> Labels<'n> {
     }
 
     /// Where the label begins that has `index` labels between itself and the zone; the zone for those that are not there.
-    fn start(&self, index: usize) -> usize {
+    pub(crate) fn start(&self, index: usize) -> usize {
         let found = self.count.checked_sub(index + 1).and_then(|at| self.starts.get(at));
         found.map_or(self.head.len(), |start| usize::from(*start))
     }
@@ -151,7 +151,7 @@ impl<'n> Wanted<'n> {
             (b"svc", _) => {
                 let at = labels.start(2);
                 let key = head.get(at..labels.start(0)).unwrap_or_default();
-                Part::read(&labels, rules).map_or(Self::Nothing, |part| Self::Service {
+                Part::read(&labels, 3, rules).map_or(Self::Nothing, |part| Self::Service {
                     key,
                     at,
                     part,
@@ -175,26 +175,28 @@ impl<'n> Wanted<'n> {
 }
 
 impl<'n> Part<'n> {
-    /// Reads the labels before a service.
-    fn read(labels: &Labels<'n>, rules: Rules) -> Option<Self> {
-        let (near, far) = (labels.get(3), labels.get(4));
+    /// Reads the labels before a service, whose own name has so many between it and the zone, itself among them.
+    pub(crate) fn read(labels: &Labels<'n>, own: usize, rules: Rules) -> Option<Self> {
+        let (near, far) = (labels.get(own), labels.get(own + 1));
         let zonal = rules.zonal && !rules.multicluster && near == b"_zone";
         let directed = zonal && matches!(far, b"pin" | b"prefer");
-        match labels.len() {
-            3 => Some(Self::Whole),
-            4 if zonal => Some(Self::Zones),
-            4 if near.first() == Some(&b'_') => protocol(near).map(Self::Ports),
-            4 if rules.multicluster => Some(Self::Cluster(near)),
-            4 => Some(Self::Endpoint { label: near, cluster: &[] }),
-            5 if directed => Some(Self::Zones),
-            5 if near.first() == Some(&b'_') => {
+        match labels.len().checked_sub(own)? {
+            0 => Some(Self::Whole),
+            1 if zonal => Some(Self::Zones),
+            1 if near.first() == Some(&b'_') => protocol(near).map(Self::Ports),
+            1 if rules.multicluster => Some(Self::Cluster(near)),
+            1 => Some(Self::Endpoint { label: near, cluster: &[] }),
+            2 if directed => Some(Self::Zones),
+            2 if near.first() == Some(&b'_') => {
                 let name = far.strip_prefix(b"_").filter(|name| !name.is_empty())?;
                 Some(Self::Port { name, protocol: protocol(near)? })
             }
-            5 if rules.multicluster && far.first() != Some(&b'_') => {
+            2 if rules.multicluster && far.first() != Some(&b'_') => {
                 Some(Self::Endpoint { label: far, cluster: near })
             }
-            _ if directed => Some(Self::Zone { zone: labels.before(4), prefer: far == b"prefer" }),
+            _ if directed => {
+                Some(Self::Zone { zone: labels.before(own + 1), prefer: far == b"prefer" })
+            }
             _ => None,
         }
     }

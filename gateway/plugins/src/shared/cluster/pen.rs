@@ -6,6 +6,8 @@ use k8s::{Address, EndpointRef, EndpointsIter, PortRef, Ports, Protocol};
 use wire::{Name, Section, Srv, rtype};
 
 use super::Calls;
+use super::address::undashed;
+use super::name::Part;
 use crate::shared::sheet::Sheet;
 
 /// What a look-up found.
@@ -119,6 +121,40 @@ impl Pen<'_> {
             // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
             Some(target) if !picked().any(|one| one.ip().is_some()) => self.alias(target, sheet),
             _ => found(any),
+        }
+    }
+
+    /// Writes what of a service's ready endpoints a part of it means; `own` is the service's name.
+    pub(crate) fn part_of_endpoints(
+        &self,
+        all: &EndpointsIter<'_>,
+        own: &[u8],
+        part: Part<'_>,
+        sheet: &mut Sheet<'_>,
+    ) -> Found {
+        let mut ready = all.clone().filter(EndpointRef::ready);
+        match part {
+            Part::Whole => self.endpoints(all, own, sheet, |one| one.ready(), |_| true),
+            Part::Port { name, protocol } => {
+                let wanted = |port: &PortRef<'_>| is_port(port, name, protocol);
+                let has =
+                    |one: &EndpointRef<'_>| one.ready() && one.ports().any(|port| wanted(&port));
+                self.endpoints(all, own, sheet, has, wanted)
+            }
+            Part::Ports(protocol) => found(ready.any(|one| has_protocol(one.ports(), protocol))),
+            Part::Cluster(cluster) => {
+                found(ready.any(|one| one.cluster().eq_ignore_ascii_case(cluster)))
+            }
+            Part::Endpoint { label, cluster } => {
+                let address = undashed(label);
+                let is = |one: &EndpointRef<'_>| {
+                    one.ready()
+                        && one.cluster().eq_ignore_ascii_case(cluster)
+                        && self.calls.is(one, label, address)
+                };
+                self.endpoints(all, own, sheet, is, |_| true)
+            }
+            Part::Zones | Part::Zone { .. } => Found::Nothing,
         }
     }
 
