@@ -2,16 +2,18 @@
 //! and Conflict Resolution).
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::metrics::{Gauge, describe, gauge};
-use k8s::{Reader, ServiceKind};
+use k8s::ServiceKind;
 
 use super::Set;
+use super::lookup::{Exporters, namespace};
 use super::member::{Exports, Member, Presence};
 use super::ports::Union;
+use crate::shared::cluster::key::{Shown, key};
 
 /// Exports that do not go together.
 const CONFLICTS: &str = "causeway_clusterset_conflicts";
@@ -132,13 +134,16 @@ impl Watch {
     /// Looks at all exports.
     pub(super) async fn look(&mut self) {
         let mut found = BTreeMap::new();
-        for (index, member) in self.set.members.iter().enumerate() {
+        for member in &self.set.members {
             let Some(exports) = &member.exports else { continue };
             let mut next = Some(0);
             while let Some(from) = next {
                 let mut keys = Vec::new();
                 next = step(exports, from, &mut keys);
-                keys.iter().for_each(|key| self.set.compare(Some(index), key, &mut found));
+                for key in &keys {
+                    let all = self.set.exporters(namespace(key));
+                    compare(&all, Some(&*member.name), key, &mut found);
+                }
                 // Other tasks have their turn, for there may be many.
                 tokio::task::yield_now().await;
             }
@@ -178,7 +183,7 @@ impl Watch {
 
 /// Adds the names of some of a cluster's exports; gives where the next ones begin.
 fn step(exports: &Exports, from: u32, keys: &mut Vec<Box<[u8]>>) -> Option<u32> {
-    let reader: Reader<'_> = exports.store().read();
+    let reader = exports.store().read();
     match exports {
         Exports::Objects(_) => reader.step_exports(from, |export| {
             keys.extend(key(export.name(), export.namespace()));
@@ -189,70 +194,40 @@ fn step(exports: &Exports, from: u32, keys: &mut Vec<Box<[u8]>>) -> Option<u32> 
     }
 }
 
-/// Puts a name and a namespace together; none if one is no label.
-fn key(name: &[u8], namespace: &[u8]) -> Option<Box<[u8]>> {
-    let (first, second) = (u8::try_from(name.len()).ok()?, u8::try_from(namespace.len()).ok()?);
-    Some([&[first], name, &[second], namespace].concat().into())
-}
-
-impl Set {
-    /// Compares all exports of a name, if the cluster at `index` is the first that has one.
-    pub(super) fn compare(
-        &self,
-        index: Option<usize>,
-        key: &[u8],
-        found: &mut BTreeMap<Key, String>,
-    ) {
-        let (mut exports, mut ports) = (Vec::new(), Union::default());
-        let first = index.and_then(|index| self.members.get(index)).map(|member| &*member.name);
-        self.shares(key, |member, share, _| {
-            let headless = share.service.kind() == ServiceKind::Headless;
-            let name = self.members.iter().find(|other| other.name == member.name);
-            exports.extend(name.map(|member| Export {
-                name: &member.name,
-                headless,
-                since: share.since,
-            }));
-            ports.add(share.since, share.service.ports());
-        });
-        if first.is_some() && exports.first().map(|export| export.name) != first {
-            return;
-        }
-        let Some(eldest) = exports.iter().min_by_key(|export| export.since) else { return };
-        let names = Names(&exports);
-        if exports.iter().any(|export| export.headless != eldest.headless) {
-            let is = if eldest.headless { "headless" } else { "not headless" };
-            let text = format!(
-                "exports of {} by {names} differ in type: it is {is}, as the eldest has it, that of {}",
-                Shown(key),
-                eldest.name
-            );
-            found.insert((key.into(), Kind::Type), text);
-        }
-        if ports.differs() {
-            let text = format!(
-                "exports of {} by {names} differ in ports: they are united, and of two for one name or number that of the elder counts; the eldest is that of {}",
-                Shown(key),
-                eldest.name
-            );
-            found.insert((key.into(), Kind::Port), text);
-        }
+/// Compares all exports of a name, if the cluster that is called `first` is the first that has one, or none is named.
+pub(super) fn compare(
+    exporters: &Exporters<'_>,
+    first: Option<&str>,
+    key: &[u8],
+    found: &mut BTreeMap<Key, String>,
+) {
+    let (mut exports, mut ports) = (Vec::new(), Union::default());
+    exporters.shares(key, |member, share| {
+        let headless = share.service.kind() == ServiceKind::Headless;
+        exports.push(Export { name: &member.name, headless, since: share.since });
+        ports.add(share.since, share.service.ports());
+    });
+    if first.is_some() && exports.first().map(|export| export.name) != first {
+        return;
     }
-}
-
-/// Writes `namespace/name` of a key.
-pub(super) struct Shown<'k>(pub(super) &'k [u8]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels: Vec<_> = wire::Name::labels_of(self.0).collect();
-        for (index, label) in labels.iter().rev().enumerate() {
-            if index > 0 {
-                f.write_char('/')?;
-            }
-            write!(f, "{}", label.escape_ascii())?;
-        }
-        Ok(())
+    let Some(eldest) = exports.iter().min_by_key(|export| export.since) else { return };
+    let names = Names(&exports);
+    if exports.iter().any(|export| export.headless != eldest.headless) {
+        let is = if eldest.headless { "headless" } else { "not headless" };
+        let text = format!(
+            "exports of {} by {names} differ in type: it is {is}, as the eldest has it, that of {}",
+            Shown(key),
+            eldest.name
+        );
+        found.insert((key.into(), Kind::Type), text);
+    }
+    if ports.differs() {
+        let text = format!(
+            "exports of {} by {names} differ in ports: they are united, and of two for one name or number that of the elder counts; the eldest is that of {}",
+            Shown(key),
+            eldest.name
+        );
+        found.insert((key.into(), Kind::Port), text);
     }
 }
 
@@ -268,17 +243,5 @@ impl fmt::Display for Names<'_> {
             f.write_str(export.name)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_shown_as_people_write_them() {
-        let key = key(b"web", b"shop").unwrap();
-        assert_eq!(&*key, b"\x03web\x04shop");
-        assert_eq!(Shown(&key).to_string(), "shop/web");
     }
 }

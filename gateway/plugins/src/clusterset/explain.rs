@@ -8,10 +8,11 @@ use k8s::{ImportKind, ServiceKind};
 use wire::{Answer, Request};
 
 use super::Set;
-use super::conflicts::Shown;
+use super::conflicts::compare;
 use super::lookup::{Look, Outcome, RULES, namespace};
 use super::member::{Member, Presence, unix_time};
 use crate::shared::cluster::Found;
+use crate::shared::cluster::key::Shown;
 use crate::shared::cluster::name::Wanted;
 use crate::shared::sheet::Sheet;
 
@@ -74,7 +75,7 @@ impl Set {
             why.push_str("; it falls through to the next plugin");
         }
         let mut conflicts = BTreeMap::new();
-        self.compare(None, key, &mut conflicts);
+        compare(&self.exporters(namespace(key)), None, key, &mut conflicts);
         let conflicts: Vec<String> = conflicts.into_values().collect();
         let clusters: Vec<Value> = parts.iter().map(|part| part.value(self)).collect();
         let value = value
@@ -164,8 +165,7 @@ impl Set {
 impl Part<'_> {
     /// Whether the cluster's share counts, and there is anything in it.
     const fn counts(&self) -> bool {
-        matches!(self.presence, Presence::Live | Presence::Kept(_))
-            && (self.import.is_some() || self.export.is_some())
+        self.presence.counts() && (self.import.is_some() || self.export.is_some())
     }
 
     /// The same in fields.

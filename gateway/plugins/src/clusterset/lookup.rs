@@ -1,13 +1,15 @@
 //! From a name and a type to records: the specification of DNS-based multicluster service discovery, version 1.0.0 (KEP-1645).
 
 use k8s::{Reader, ServiceKind, Standing};
+use smallvec::SmallVec;
 use wire::{Name, Section, class, rtype};
 
 use super::Set;
-use super::member::{Member, Presence, Share};
-use super::reach::Ways;
+use super::member::{Exports, Member, Presence, Present, Share};
 use super::records::Place;
 use crate::shared::cluster::name::{Rules, Wanted};
+use crate::shared::cluster::reach::Ways;
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{Found, NAME_SERVER, SOA_TTL, Soa};
 use crate::shared::sheet::Sheet;
 
@@ -15,6 +17,10 @@ use crate::shared::sheet::Sheet;
 const VERSION: &[u8] = b"1.0.0";
 /// How long that may be kept, in seconds.
 const VERSION_TTL: u32 = 28800;
+/// So many clusters are looked at without memory being taken for it; a larger set takes some for each query.
+const FEW: usize = 16;
+/// How often exports are looked at for one query, at most: what was there may be gone when its records are written.
+const LOOKS: usize = 2;
 /// What names there are.
 pub(super) const RULES: Rules = Rules { zonal: false, multicluster: true };
 
@@ -58,6 +64,23 @@ pub(super) struct Survey<'l> {
     pub(super) ways: Ways,
     /// The first cluster whose share counts though it is away.
     pub(super) kept: Option<(&'l Member, Standing)>,
+    /// The clusters that have an export.
+    pub(super) exporters: Exporters<'l>,
+}
+
+/// Clusters whose exports count.
+#[derive(Debug, Default)]
+pub(super) struct Exporters<'l>(SmallVec<[(&'l Member, &'l Exports); FEW]>);
+
+impl<'l> Exporters<'l> {
+    /// Calls `each` with every cluster's share of a name. Locks one store at a time.
+    pub(super) fn shares(&self, key: &[u8], mut each: impl FnMut(&'l Member, &Share<'_>)) {
+        for (member, exports) in &self.0 {
+            if let Some(share) = exports.share(&exports.store().read(), key) {
+                each(member, &share);
+            }
+        }
+    }
 }
 
 /// What the clusters say of something that none of them has.
@@ -142,18 +165,29 @@ impl<'l> Look<'l> {
     /// A service of the set, its ports and its endpoints.
     fn service(&self, place: &Place<'_>, sheet: &mut Sheet<'_>) -> Outcome<'l> {
         let mut silence = Silence::default();
-        if let Some(outcome) = self.imported(place, sheet, &mut silence) {
+        let members = self.set.members.iter();
+        let all: SmallVec<[Present<'l>; FEW]> = members
+            .map(|member| member.present(namespace(place.key), self.set.keep))
+            .collect();
+        if let Some(outcome) = self.imported(&all, place, sheet, &mut silence) {
             return outcome;
         }
-        let survey = self.survey(place.key, &mut silence);
-        if survey.eldest.is_none() {
-            return silence.outcome();
+        let mut outcome = Outcome::sure(Found::Name);
+        for _ in 0..LOOKS {
+            let survey = self.survey(&all, place.key, &mut silence);
+            if survey.eldest.is_none() {
+                return silence.outcome();
+            }
+            outcome.kept = survey.kept;
+            if let Some(found) = self.exported(place, &survey, sheet) {
+                outcome.found = found;
+                break;
+            }
         }
-        let found = self.exported(place, &survey, sheet);
-        match found {
+        match outcome.found {
             // What one of those that are silent exports may be this.
             Found::Nothing => silence.outcome(),
-            found => Outcome { found, kept: survey.kept, unknown: None },
+            _ => outcome,
         }
     }
 
@@ -161,14 +195,14 @@ impl<'l> Look<'l> {
     /// controller keeps what all export in each.
     fn imported(
         &self,
+        all: &[Present<'l>],
         place: &Place<'_>,
         sheet: &mut Sheet<'_>,
         silence: &mut Silence<'l>,
     ) -> Option<Outcome<'l>> {
         for live in [true, false] {
-            for member in &self.set.members {
-                let Some(store) = &member.imports else { continue };
-                let presence = member.presence(store, namespace(place.key), self.set.keep);
+            for Present { member, imports, .. } in all {
+                let (member, Some((store, presence))) = (*member, *imports) else { continue };
                 if !silence.hears(member, presence) || (presence == Presence::Live) != live {
                     continue;
                 }
@@ -189,11 +223,15 @@ impl<'l> Look<'l> {
     }
 
     /// Looks at what all clusters export under a name.
-    fn survey(&self, key: &[u8], silence: &mut Silence<'l>) -> Survey<'l> {
+    fn survey(
+        &self,
+        all: &[Present<'l>],
+        key: &[u8],
+        silence: &mut Silence<'l>,
+    ) -> Survey<'l> {
         let mut survey = Survey::default();
-        for member in &self.set.members {
-            let Some(exports) = &member.exports else { continue };
-            let presence = member.presence(exports.store(), namespace(key), self.set.keep);
+        for Present { member, exports, .. } in all {
+            let (member, Some((exports, presence))) = (*member, *exports) else { continue };
             if !silence.hears(member, presence) {
                 continue;
             }
@@ -205,7 +243,8 @@ impl<'l> Look<'l> {
             if survey.eldest.is_none_or(|(other, _)| since < other) {
                 survey.eldest = Some((since, service.kind()));
             }
-            self.set.reach.note(&service, &mut survey.ways);
+            survey.exporters.0.push((member, exports));
+            self.set.reach.note(&Service::of(service), &mut survey.ways);
             if let (Presence::Kept(standing), None) = (presence, survey.kept) {
                 survey.kept = Some((member, standing));
             }
@@ -220,25 +259,13 @@ pub(super) fn namespace(key: &[u8]) -> Option<&[u8]> {
 }
 
 impl Set {
-    /// Calls `each` with every cluster's share of a name, and the cluster. Locks one store at a time.
-    pub(super) fn shares(
-        &self,
-        key: &[u8],
-        mut each: impl FnMut(&Member, &Share<'_>, &Reader<'_>),
-    ) {
-        for member in &self.members {
-            let Some(exports) = &member.exports else { continue };
-            if matches!(
-                member.presence(exports.store(), namespace(key), self.keep),
-                Presence::Gone | Presence::Unknown
-            ) {
-                continue;
-            }
-            let reader = exports.store().read();
-            if let Some(share) = exports.share(&reader, key) {
-                each(member, &share, &reader);
-            }
-        }
+    /// The clusters whose exports from a namespace count.
+    pub(super) fn exporters(&self, namespace: Option<&[u8]>) -> Exporters<'_> {
+        let all = self.members.iter().filter_map(|member| {
+            let (exports, presence) = member.present(namespace, self.keep).exports?;
+            presence.counts().then_some((member, exports))
+        });
+        Exporters(all.collect())
     }
 
     /// Writes the zone's SOA record. Its serial is the time of the last change in any of the clusters.

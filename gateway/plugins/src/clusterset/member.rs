@@ -53,6 +53,24 @@ pub(super) enum Presence {
     Unknown,
 }
 
+impl Presence {
+    /// Whether the share counts.
+    pub(super) const fn counts(self) -> bool {
+        matches!(self, Self::Live | Self::Kept(_))
+    }
+}
+
+/// A cluster as one query finds it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present<'l> {
+    /// The cluster.
+    pub(super) member: &'l Member,
+    /// Its imports, if they are looked at.
+    pub(super) imports: Option<(&'l Store, Presence)>,
+    /// Its exports, if they are looked at.
+    pub(super) exports: Option<(&'l Exports, Presence)>,
+}
+
 /// What a cluster exports under a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share<'r> {
@@ -63,6 +81,18 @@ pub(super) struct Share<'r> {
 }
 
 impl Member {
+    /// Its imports and its exports, as far as they are looked at, and whether they count: judged once if they are in one store.
+    pub(super) fn present(&self, namespace: Option<&[u8]>, keep: Duration) -> Present<'_> {
+        let judge = |store| self.presence(store, namespace, keep);
+        let imports = self.imports.as_ref().map(|store| (store, judge(store)));
+        let exports = self.exports.as_ref().map(|exports| {
+            let store = exports.store();
+            let judged = imports.filter(|(other, _)| other.id() == store.id());
+            (exports, judged.map_or_else(|| judge(store), |(_, presence)| presence))
+        });
+        Present { member: self, imports, exports }
+    }
+
     /// Whether what a store tells of the cluster counts, or of a namespace in it. One that is kept from us is as good as away.
     pub(super) fn presence(
         &self,

@@ -6,7 +6,6 @@ mod handler;
 mod lookup;
 mod member;
 mod ports;
-mod reach;
 mod records;
 mod setup;
 
@@ -20,10 +19,10 @@ use std::time::Duration;
 use engine::Descriptor;
 use wire::Name;
 
+use crate::shared::cluster::reach::Order;
 use crate::shared::fall::Fall;
 use crate::shared::zones::Zones;
 use member::Member;
-use reach::Order;
 
 pub(crate) use setup::follows;
 

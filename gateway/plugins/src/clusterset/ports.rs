@@ -1,47 +1,80 @@
 //! The ports of a service that several clusters export: their union (KEP-1645, Service Port).
 
 use k8s::{Ports, Protocol};
+use smallvec::SmallVec;
+
+use crate::shared::cluster::address::Label;
+
+/// So many different ports take no memory of their own.
+pub(super) const FEW: usize = 16;
 
 /// A port of a service of the set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Port {
-    /// Its name; empty if it has none.
-    pub(super) name: Box<[u8]>,
+    /// Its name; empty if it has none, or none that could be a label.
+    name: Label,
     /// Its protocol.
     pub(super) protocol: Protocol,
     /// Its number.
     pub(super) number: u16,
+    /// The age of the eldest export that has it.
+    since: u64,
+    /// How many exports have it.
+    exports: usize,
 }
 
 /// The ports of the exports of a service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Union {
-    /// The ports of each export, with its age.
-    exports: Vec<(u64, Vec<Port>)>,
+    /// The ports, those of elder exports first.
+    ports: SmallVec<[Port; FEW]>,
+    /// How many exports there are.
+    exports: usize,
+}
+
+impl Port {
+    /// Its name; empty if it has none.
+    pub(super) fn name(&self) -> &[u8] {
+        self.name.bytes()
+    }
+
+    /// Whether it is the same as another one.
+    fn is(&self, other: &Self) -> bool {
+        self.name() == other.name() && self.has_number_of(other)
+    }
+
+    /// Whether another one has its protocol and number.
+    fn has_number_of(&self, other: &Self) -> bool {
+        (self.protocol, self.number) == (other.protocol, other.number)
+    }
 }
 
 impl Union {
     /// Adds those of an export that is so old, in Unix seconds. Of two of one age the first that was added is the elder.
     pub(super) fn add(&mut self, since: u64, ports: Ports<'_>) {
-        let ports = ports
-            .map(|port| Port {
-                name: port.name.into(),
-                protocol: port.protocol,
-                number: port.number,
-            })
-            .collect();
-        self.exports.push((since, ports));
+        self.exports += 1;
+        for port in ports {
+            let name = Label::of(port.name).unwrap_or_else(Label::new);
+            let (protocol, number) = (port.protocol, port.number);
+            let mut port = Port { name, protocol, number, since, exports: 1 };
+            if let Some(at) = self.ports.iter().position(|other| other.is(&port)) {
+                port.exports += self.ports[at].exports;
+                if self.ports[at].since <= since {
+                    self.ports[at].exports = port.exports;
+                    continue;
+                }
+                self.ports.remove(at);
+            }
+            let at = self.ports.partition_point(|other| other.since <= port.since);
+            self.ports.insert(at, port);
+        }
     }
 
     /// Unites them: a name, and a number of a protocol, is that of the eldest export that has it.
-    pub(super) fn unite(mut self) -> Vec<Port> {
-        self.exports.sort_by_key(|(since, _)| *since);
-        let mut all: Vec<Port> = Vec::new();
-        for port in self.exports.into_iter().flat_map(|(_, ports)| ports) {
-            let taken = |other: &Port| {
-                other.name == port.name
-                    || (other.protocol, other.number) == (port.protocol, port.number)
-            };
+    pub(super) fn unite(self) -> SmallVec<[Port; FEW]> {
+        let mut all: SmallVec<[Port; FEW]> = SmallVec::new();
+        for port in self.ports {
+            let taken = |other: &Port| other.name() == port.name() || other.has_number_of(&port);
             if !all.iter().any(taken) {
                 all.push(port);
             }
@@ -51,10 +84,6 @@ impl Union {
 
     /// Whether the exports differ.
     pub(super) fn differs(&self) -> bool {
-        let mut exports = self.exports.iter().map(|(_, ports)| ports);
-        let Some(first) = exports.next() else { return false };
-        exports.any(|ports| {
-            ports.len() != first.len() || ports.iter().any(|port| !first.contains(port))
-        })
+        self.ports.iter().any(|port| port.exports != self.exports)
     }
 }

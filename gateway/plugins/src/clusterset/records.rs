@@ -3,13 +3,16 @@
 use std::net::IpAddr;
 
 use k8s::{Address, EndpointRef, ImportKind, ImportRef, PortRef, Protocol, ServiceKind};
+use smallvec::SmallVec;
 use wire::{Name, Section, rtype};
 
-use super::lookup::{Look, Survey};
-use super::ports::{Port, Union};
-use super::reach::Way;
+use super::lookup::{Exporters, Look, Survey};
+use super::member::{Member, Share};
+use super::ports::{self, Port, Union};
 use crate::shared::cluster::address::undashed;
 use crate::shared::cluster::name::Part;
+use crate::shared::cluster::reach::{Way, host_name};
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{Calls, Found, Pen, found, target, weight};
 use crate::shared::sheet::Sheet;
 
@@ -29,10 +32,23 @@ pub(super) struct Place<'n> {
     pub(super) part: Part<'n>,
 }
 
+/// What the clusters export under a name.
+#[derive(Debug)]
+struct Shares<'l, 'm> {
+    /// `\x03web\x04shop`.
+    key: &'l [u8],
+    /// The service's own name.
+    own: &'l [u8],
+    /// The clusters that have an export.
+    exporters: &'l Exporters<'m>,
+}
+
 /// What has been seen of endpoints.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Whether there is any.
+    /// Whether any is ready, wanted or not.
+    ready: bool,
+    /// Whether one is picked.
     any: bool,
     /// Whether one has an address.
     addressed: bool,
@@ -83,112 +99,112 @@ impl Look<'_> {
         }
     }
 
-    /// Writes the union of what the clusters export.
+    /// Writes the union of what the clusters export; none if the addresses that the survey saw are gone.
     pub(super) fn exported(
         &self,
         place: &Place<'_>,
         survey: &Survey<'_>,
         sheet: &mut Sheet<'_>,
-    ) -> Found {
-        let way = match survey.eldest {
-            Some((_, ServiceKind::Headless)) => Some(Way::Endpoints),
-            _ => self.set.reach.best(survey.ways),
-        };
+    ) -> Option<Found> {
+        let headless = matches!(survey.eldest, Some((_, ServiceKind::Headless)));
+        let way =
+            if headless { Some(Way::Endpoints) } else { self.set.reach.best(survey.ways) };
+        let shares = Shares { key: place.key, own: place.own, exporters: &survey.exporters };
         match (place.part, way) {
-            (Part::Zones | Part::Zone { .. }, _) => Found::Nothing,
+            (Part::Zones | Part::Zone { .. }, _) => Some(Found::Nothing),
             (Part::Cluster(cluster), _) => {
                 let mut any = false;
-                self.set.shares(place.key, |member, share, _| {
-                    any |= member.label.bytes() == cluster && share.service.has_ready_endpoints();
-                });
-                found(any)
+                shares.each(Some(cluster), |_, share| any |= share.service.has_ready_endpoints());
+                Some(found(any))
             }
             (Part::Endpoint { label, cluster }, _) => {
                 let address = undashed(label);
                 let is = |one: &EndpointRef<'_>| CALLS.is(one, label, address);
-                self.endpoints(place, Some(cluster), sheet, &is, &|_| true)
+                Some(self.endpoints(&shares, Some(cluster), sheet, &is, &|_| true).0)
             }
-            (part, None) => self.nowhere(place, part, sheet),
-            (Part::Whole, Some(Way::Endpoints)) => {
-                self.endpoints(place, None, sheet, &|_| true, &|_| true)
-            }
-            (part @ (Part::Port { .. } | Part::Ports(_)), Some(Way::Endpoints)) => {
+            (part, None) => Some(self.nowhere(&shares, part, sheet)),
+            (part @ (Part::Whole | Part::Port { .. } | Part::Ports(_)), Some(Way::Endpoints)) => {
                 let wanted = |port: &PortRef<'_>| part_has(part, port.name, port.protocol);
-                let has = |one: &EndpointRef<'_>| one.ports().any(|port| wanted(&port));
-                if matches!(part, Part::Ports(_)) {
-                    return found(self.tally(place, None, &has, &wanted, &mut |_| ()).any);
-                }
-                self.endpoints(place, None, sheet, &has, &wanted)
+                let has = |one: &EndpointRef<'_>| {
+                    matches!(part, Part::Whole) || one.ports().any(|port| wanted(&port))
+                };
+                let (found, any) = if matches!(part, Part::Ports(_)) {
+                    let tally = self.tally(&shares, None, &has, &wanted, &mut |_| ());
+                    (found(tally.any), tally.ready)
+                } else {
+                    self.endpoints(&shares, None, sheet, &has, &wanted)
+                };
+                // A headless service without ready endpoints is not there.
+                (any || headless).then_some(found)
             }
-            (part, Some(way)) => self.addresses(place, part, way, sheet),
+            (part, Some(way)) => self.addresses(&shares, part, way, sheet),
         }
     }
 
     /// Says that a service is exported that has no address of a kind that is wanted.
-    fn nowhere(&self, place: &Place<'_>, part: Part<'_>, sheet: &mut Sheet<'_>) -> Found {
-        let ports = self.ports(place, part);
-        let there = matches!(part, Part::Whole) || !ports.is_empty();
+    fn nowhere(&self, shares: &Shares<'_, '_>, part: Part<'_>, sheet: &mut Sheet<'_>) -> Found {
+        let there = matches!(part, Part::Whole)
+            || shares.ports().iter().any(|port| part_has(part, port.name(), port.protocol));
         if there && matches!(self.rtype, rtype::A | rtype::AAAA | rtype::SRV) {
             sheet.answer().options.push_ede(OTHER, &self.set.reach.nothing);
         }
         found(there)
     }
 
-    /// The united ports of a service that a part of it means. Allocates.
-    fn ports(&self, place: &Place<'_>, part: Part<'_>) -> Vec<Port> {
-        let mut union = Union::default();
-        self.set.shares(place.key, |_, share, _| union.add(share.since, share.service.ports()));
-        let mut ports = union.unite();
-        ports.retain(|port| part_has(part, &port.name, port.protocol));
-        ports
-    }
-
-    /// Writes the addresses that the shares have of a kind, and the united ports of the service.
+    /// Writes the addresses that the shares have of a kind, and the united ports of the service; none if they have none any more.
     fn addresses(
         &self,
-        place: &Place<'_>,
+        shares: &Shares<'_, '_>,
         part: Part<'_>,
         way: Way,
         sheet: &mut Sheet<'_>,
-    ) -> Found {
+    ) -> Option<Found> {
+        let whole = matches!(part, Part::Whole);
+        let plain = whole && self.rtype != rtype::SRV;
         let (mut addressed, mut host) = (false, None);
-        self.set.shares(place.key, |_, share, _| {
-            addressed |= !way.ips(&share.service).is_empty();
+        let mut ports = Union::default();
+        shares.each(None, |_, share| {
+            let service = Service::of(share.service);
+            for ip in way.ips(&service) {
+                addressed = true;
+                if plain {
+                    self.pen().address(sheet, ip);
+                }
+            }
             if way == Way::LoadBalancer && host.is_none() {
-                host = share.service.load_balancer().hostnames().find_map(target);
+                let balancer = service.balancer();
+                host = balancer.and_then(|balancer| host_name(&balancer)).and_then(target);
+            }
+            if !plain {
+                ports.add(share.since, share.service.ports());
             }
         });
-        let whole = matches!(part, Part::Whole);
-        if whole && self.rtype != rtype::SRV {
-            return match host {
-                // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
-                Some(host) if !addressed => self.pen().alias_of(host, sheet),
-                _ => {
-                    self.set.shares(place.key, |_, share, _| {
-                        way.ips(&share.service).for_each(|ip| self.pen().address(sheet, ip));
-                    });
-                    Found::Name
-                }
-            };
+        // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
+        let host = host.filter(|_| !addressed);
+        if !addressed && host.is_none() {
+            return None;
         }
-        let ports = self.ports(place, part);
+        if plain {
+            return Some(host.map_or(Found::Name, |host| self.pen().alias_of(host, sheet)));
+        }
+        let mut ports = ports.unite();
+        ports.retain(|port| part_has(part, port.name(), port.protocol));
         if ports.is_empty() && !whole {
-            return Found::Nothing;
+            return Some(Found::Nothing);
         }
         if self.rtype != rtype::SRV || matches!(part, Part::Ports(_)) {
-            return Found::Name;
+            return Some(Found::Name);
         }
         // No SRV record may lead to an alias (RFC 2782), so it leads to the host name itself.
-        let host = host.filter(|_| !addressed);
-        let own = host.as_ref().map_or(place.own, |host| host.wire());
+        let own = host.as_ref().map_or(shares.own, |host| host.wire());
         let weight = weight(ports.len());
         ports.iter().for_each(|port| self.pen().srv(sheet, weight, port.number, own));
         if sheet.is_answered() && host.is_none() {
-            self.set.shares(place.key, |_, share, _| {
-                self.additional(way.ips(&share.service), place.own, sheet);
+            shares.each(None, |_, share| {
+                self.additional(way.ips(&Service::of(share.service)), shares.own, sheet);
             });
         }
-        Found::Name
+        Some(Found::Name)
     }
 
     /// Writes the addresses of a name that SRV records lead to.
@@ -199,19 +215,19 @@ impl Look<'_> {
     /// Goes through the ready endpoints that `one_of` picks of all shares, or of one cluster's, and tells `each` the addresses.
     fn tally(
         &self,
-        place: &Place<'_>,
+        shares: &Shares<'_, '_>,
         cluster: Option<&[u8]>,
         one_of: &dyn Fn(&EndpointRef<'_>) -> bool,
         wanted: &dyn Fn(&PortRef<'_>) -> bool,
         each: &mut dyn FnMut(IpAddr),
     ) -> Tally {
         let mut tally = Tally::default();
-        self.set.shares(place.key, |member, share, _| {
-            if cluster.is_some_and(|cluster| member.label.bytes() != cluster) {
-                return;
-            }
-            let ready = share.service.endpoints().filter(EndpointRef::ready);
-            for endpoint in ready.filter(|one| one_of(one)) {
+        shares.each(cluster, |_, share| {
+            for endpoint in share.service.endpoints().filter(EndpointRef::ready) {
+                tally.ready = true;
+                if !one_of(&endpoint) {
+                    continue;
+                }
                 tally.any = true;
                 match endpoint.address() {
                     _ if self.rtype == rtype::SRV => {
@@ -230,36 +246,52 @@ impl Look<'_> {
     }
 
     /// Writes what the ready endpoints that `one_of` picks have, of all shares or of one cluster's; the ports are those that
-    /// `wanted` picks.
+    /// `wanted` picks. Says whether there are ready endpoints at all.
     fn endpoints(
         &self,
-        place: &Place<'_>,
+        shares: &Shares<'_, '_>,
         cluster: Option<&[u8]>,
         sheet: &mut Sheet<'_>,
         one_of: &dyn Fn(&EndpointRef<'_>) -> bool,
         wanted: &dyn Fn(&PortRef<'_>) -> bool,
-    ) -> Found {
+    ) -> (Found, bool) {
         let mut write = |ip| self.pen().address(sheet, ip);
-        let tally = self.tally(place, cluster, one_of, wanted, &mut write);
+        let tally = self.tally(shares, cluster, one_of, wanted, &mut write);
         if self.rtype == rtype::SRV {
             let weight = weight(tally.records);
-            self.set.shares(place.key, |member, share, _| {
-                if cluster.is_some_and(|cluster| member.label.bytes() != cluster) {
-                    return;
-                }
+            shares.each(cluster, |member, share| {
                 // Endpoints are called below their cluster, which is below the service.
-                let Some(own) = Name::join(member.label.wire(), place.own) else { return };
+                let Some(own) = Name::join(member.label.wire(), shares.own) else { return };
                 let ready = share.service.endpoints().filter(EndpointRef::ready);
                 for one in ready.filter(|one| one_of(one)) {
                     self.pen().endpoint_srv(&one, own.wire(), weight, sheet, wanted);
                 }
             });
         }
-        match tally.alias {
+        let found = match tally.alias {
             // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
             Some(name) if !tally.addressed => self.pen().alias_of(name, sheet),
             _ => found(tally.any),
-        }
+        };
+        (found, tally.ready)
+    }
+}
+
+impl Shares<'_, '_> {
+    /// Calls `each` with every cluster's share, or one cluster's, and the cluster.
+    fn each(&self, cluster: Option<&[u8]>, mut each: impl FnMut(&Member, &Share<'_>)) {
+        self.exporters.shares(self.key, |member, share| {
+            if cluster.is_none_or(|cluster| member.label.bytes() == cluster) {
+                each(member, share);
+            }
+        });
+    }
+
+    /// The united ports of the service.
+    fn ports(&self) -> SmallVec<[Port; ports::FEW]> {
+        let mut union = Union::default();
+        self.each(None, |_, share| union.add(share.since, share.service.ports()));
+        union.unite()
     }
 }
 

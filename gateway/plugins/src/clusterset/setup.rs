@@ -10,10 +10,10 @@ use k8s::{Keep, Selector, Store};
 
 use super::conflicts::Watch;
 use super::member::{Exports, Member, Stands};
-use super::reach::Order;
 use super::{Clusterset, Set};
 use crate::shared::cluster::address::{Label, is_reverse};
 use crate::shared::cluster::connection::Connection;
+use crate::shared::cluster::reach::{Order, Way};
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Source, Want};
 use crate::shared::cluster::words;
@@ -25,6 +25,8 @@ use crate::shared::{host, ttl};
 const TTL: u32 = 5;
 /// How long the share of a cluster that is away stays where nothing else is stated.
 const KEEP: Duration = Duration::from_secs(3600);
+/// What is said of a service that none of the ways of `reach` leads to, before their words.
+const LACKS: &str = "the service is exported, but no cluster has any of these addresses of it";
 
 /// Where services of the set are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +109,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "reach",
         words: "KIND...",
-        set: |config, words| Order::read(words).map(|order| config.reach = order),
+        set: |config, words| Order::read(words, LACKS).map(|order| config.reach = order),
     },
     Prop {
         name: "ttl",
@@ -212,7 +214,7 @@ impl Config {
             keep: KEEP,
             label: None,
             namespaces: Vec::new(),
-            reach: Order::default(),
+            reach: Order::new(vec![Way::Endpoints], LACKS),
             ttl: TTL,
             fall: None,
         };

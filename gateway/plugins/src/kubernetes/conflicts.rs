@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use engine::metrics::{describe, gauge};
 use tokio::time::{Instant, sleep};
-use wire::Name;
 
 use super::Cluster;
-use crate::shared::cluster::copy;
+use crate::shared::cluster::key::{Shown, key};
 use crate::shared::cluster::member::Member;
 
 /// Services that a cluster before this one answers for.
@@ -64,17 +63,13 @@ impl Cluster {
         while let Some(from) = next {
             let mut keys = Vec::new();
             next = member.store.read().step_services(from, |service| {
-                keys.extend(copy::key(&service));
+                keys.extend(key(service.name(), service.namespace()));
             });
             // Not under the lock of the one: whoever holds two of them may wait for a writer that waits for him.
             let before = || self.members.iter().take(index);
             keys.retain(|key| before().any(|one| self.shows(&one.store.read(), key)));
             hidden.count += keys.len();
-            if let (None, Some(key)) = (&hidden.example, keys.first()) {
-                let labels: Vec<_> =
-                    Name::labels_of(key).map(|label| label.escape_ascii().to_string()).collect();
-                hidden.example = Some(labels.into_iter().rev().collect::<Vec<_>>().join("/"));
-            }
+            hidden.example = hidden.example.or_else(|| Some(Shown(keys.first()?).to_string()));
             // Other tasks have their turn, for there may be many.
             tokio::task::yield_now().await;
         }

@@ -6,11 +6,12 @@ use engine::{Fault, Stream, Transfer};
 use k8s::{EndpointRef, Reader, ServiceKind, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
-use super::lookup::{Look, Service};
+use super::lookup::Look;
 use super::{Cluster, Kubernetes};
 use crate::shared::cluster::address::{is_reverse, reverse_name, run};
 use crate::shared::cluster::copy::{port_names, service_keys, unit_of};
 use crate::shared::cluster::member::Member;
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{NAME_SERVER, NOT_KNOWN, NOT_READY};
 use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;

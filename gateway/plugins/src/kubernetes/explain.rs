@@ -5,11 +5,12 @@ use engine::control::Value;
 use k8s::{Kind, Reader, ServiceKind, State};
 use wire::Request;
 
-use super::lookup::{Look, Service};
+use super::lookup::Look;
 use super::why::{Place, Why};
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, reverse};
 use crate::shared::cluster::name::Wanted;
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{Found, status};
 use crate::shared::sheet::Sheet;
 
@@ -173,8 +174,8 @@ impl<'l> Look<'l> {
         let ready = service.endpoints.clone().filter(|one| one.ready()).count();
         let mut facts: Vec<(&'static str, Value)> =
             vec![("service_type", kind(service.kind).into())];
-        if let Some(word) = self.cluster.reach.word(&service) {
-            facts.push(("reached_by", word.into()));
+        if let Some(way) = self.cluster.reach.way(&service) {
+            facts.push(("reached_by", way.word().into()));
         }
         if !service.external().is_empty() {
             facts.push(("external_name", text(service.external()).into()));

@@ -2,16 +2,14 @@
 
 use std::net::IpAddr;
 
-use k8s::{
-    EndpointRef, EndpointsIter, ImportKind, Ips, Kind, Ports, Reader, ServiceKind, ServiceRef,
-    State,
-};
+use k8s::{EndpointRef, Kind, Reader, ServiceKind, State};
 use wire::{Name, Section, class, rtype};
 
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{Found, Home, NAME_SERVER, Pen, SOA_TTL, Soa, found};
 use crate::shared::sheet::Sheet;
 
@@ -35,21 +33,6 @@ pub(super) struct Look<'l> {
     pub(super) name: &'l Name,
     /// The type that is asked for.
     pub(super) rtype: u16,
-}
-
-/// A service or an imported one, as names see it.
-#[derive(Clone, Debug)]
-pub(super) struct Service<'a> {
-    /// How it is reached.
-    pub(super) kind: ServiceKind,
-    /// Its addresses.
-    pub(super) ips: Ips<'a>,
-    /// Its ports.
-    pub(super) ports: Ports<'a>,
-    /// Its endpoints.
-    pub(super) endpoints: EndpointsIter<'a>,
-    /// All of it; none of an imported one, which has no more.
-    pub(super) whole: Option<ServiceRef<'a>>,
 }
 
 impl Look<'_> {
@@ -252,38 +235,6 @@ impl Look<'_> {
                 self.pen().part_of_endpoints(&service.endpoints, own, part, sheet)
             }
         }
-    }
-}
-
-impl<'a> Service<'a> {
-    /// Finds a service by its key.
-    pub(super) fn find(reader: &'a Reader<'_>, key: &[u8], imported: bool) -> Option<Self> {
-        if imported {
-            let import = reader.import(key)?;
-            let kind = match import.kind() {
-                ImportKind::ClusterSetIp => ServiceKind::ClusterIp,
-                ImportKind::Headless => ServiceKind::Headless,
-            };
-            let (ips, ports) = (import.ips(), import.ports());
-            return Some(Self { kind, ips, ports, endpoints: import.endpoints(), whole: None });
-        }
-        reader.service(key).map(Self::of)
-    }
-
-    /// A service of the cluster.
-    pub(super) fn of(service: ServiceRef<'a>) -> Self {
-        Self {
-            kind: service.kind(),
-            ips: service.cluster_ips(),
-            ports: service.ports(),
-            endpoints: service.endpoints(),
-            whole: Some(service),
-        }
-    }
-
-    /// The name that it stands for; empty if it does not.
-    pub(super) fn external(&self) -> &'a [u8] {
-        self.whole.as_ref().map_or(b"", ServiceRef::external_name)
     }
 }
 

@@ -25,11 +25,11 @@ use wire::Name;
 
 use crate::shared::cluster::Calls;
 use crate::shared::cluster::member::Members;
+use crate::shared::cluster::reach::Order;
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 use nameserver::Servers;
-use reach::Order;
 use union::Pointers;
 
 pub(crate) use setup::follows;

@@ -10,12 +10,13 @@ use k8s::{Keep, Selector};
 use wire::Name;
 
 use super::nameserver::Servers;
-use super::reach::{Order, Way};
+use super::reach::LACKS;
 use super::union::Pointers;
 use super::{Cluster, Kubernetes, Pods, conflicts};
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::connection::{self, Connection};
 use crate::shared::cluster::member::{Member, Members};
+use crate::shared::cluster::reach::{Order, Way};
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Want};
 use crate::shared::cluster::{Calls, View, words};
@@ -154,7 +155,7 @@ const PROPS: &[Prop<Config>] = &[
         name: "reach",
         words: "KIND...",
         set: |config, words| {
-            config.reach = Some((words.name().clone(), Order::read(words)?));
+            config.reach = Some((words.name().clone(), Order::read(words, LACKS)?));
             Ok(())
         },
     },

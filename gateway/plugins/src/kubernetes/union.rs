@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use k8s::{Kind, Reader};
 use wire::{Name, Section, rtype};
 
-use super::lookup::{Look, Service};
+use super::lookup::Look;
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
 use crate::shared::cluster::member::{Member, Readers};
 use crate::shared::cluster::name::Wanted;
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{Found, found};
 use crate::shared::sheet::Sheet;
 

@@ -6,12 +6,13 @@ use std::net::IpAddr;
 use k8s::{EndpointRef, Kind, Protocol, ServiceKind};
 use wire::{Answer, Name};
 
-use super::lookup::{Look, Service};
+use super::lookup::Look;
 use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
 use crate::shared::cluster::member::{Member, Members};
 use crate::shared::cluster::name::{Part, Wanted};
 use crate::shared::cluster::stale::Text;
+use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{has_protocol, is_port, target};
 
 /// RFC 8914 §4.1: what no other code says.

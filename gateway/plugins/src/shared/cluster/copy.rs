@@ -6,16 +6,12 @@ use k8s::{EndpointRef, PortRef, Reader, ServiceRef};
 use wire::Name;
 
 use super::address::{Label, reverse_name, with_run};
+use super::key::key;
 use crate::shared::zones::Zones;
-
-/// The key of a service, `\x03web\x04shop`; none if one of its names is no label.
-pub(crate) fn key(service: &ServiceRef<'_>) -> Option<Box<[u8]>> {
-    let (name, namespace) = (Label::of(service.name())?, Label::of(service.namespace())?);
-    Some([name.wire(), namespace.wire()].concat().into_boxed_slice())
-}
 
 /// The keys of all services, by name.
 pub(crate) fn service_keys(reader: &Reader<'_>) -> Vec<Box<[u8]>> {
+    let key = |service: &ServiceRef<'_>| key(service.name(), service.namespace());
     reader.services().iter().filter_map(key).collect()
 }
 
