@@ -55,8 +55,8 @@ impl Book for Outside {
                     if !view.members.had_before(index, &key) {
                         each(&key);
                     }
-                } else if let Some(service) = member.store.read().service(&key) {
-                    Shown::of(&service).ips().for_each(|ip| unit_of(&self.zones, zone, ip, each));
+                } else {
+                    self.units_in(member, zone, &key, each);
                 }
             }
         }
@@ -66,7 +66,13 @@ impl Book for Outside {
         match touched {
             Touched::Service(key) if !is_reverse(zone) => each(key),
             Touched::Address(ip) if is_reverse(zone) => unit_of(&self.zones, zone, *ip, each),
-            Touched::Service(_) | Touched::Address(_) => {}
+            // Another cluster's addresses gain or lose the name that this one has or had.
+            Touched::Service(key) => {
+                let view = self.view.get().filter(|view| view.members.are_several());
+                let members = view.into_iter().flat_map(|view| view.members.iter());
+                members.for_each(|member| self.units_in(member, zone, key, each));
+            }
+            Touched::Address(_) => {}
         }
     }
 
@@ -101,6 +107,13 @@ impl Outside {
     /// Whether the cluster is known.
     fn is_known(&self) -> bool {
         self.view.get().is_some_and(|view| view.members.all_known())
+    }
+
+    /// Calls `each` with the units of all addresses of a cluster's service.
+    fn units_in(&self, member: &Member, zone: &Name, key: &[u8], each: &mut dyn FnMut(&[u8])) {
+        let reader = member.store.read();
+        let Some(service) = reader.service(key) else { return };
+        Shown::of(&service).ips().for_each(|ip| unit_of(&self.zones, zone, ip, each));
     }
 
     /// Copies the zone's NS record, and the addresses of its server.

@@ -10,6 +10,7 @@ use super::name::Wanted;
 use crate::shared::cluster::address::{Label, Reverse, is_reverse, reverse};
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::Part;
+use crate::shared::cluster::pointers::Names;
 use crate::shared::cluster::{Found, Pen, Soa, View, found, has_protocol, is_port, target, weight};
 use crate::shared::sheet::Sheet;
 
@@ -100,16 +101,8 @@ impl Look<'_> {
                 own.any(|ip| self.reader.endpoints_by_ip(*ip).next().is_some())
             }
             Wanted::Branch => true,
-            _ if is_reverse(self.zone) => match reverse(self.name) {
-                Reverse::Address(ip) => {
-                    !self.member.store.synced()
-                        || self
-                            .reader
-                            .services_by_external_ip(ip)
-                            .any(|service| !self.view.hides(&service))
-                }
-                Reverse::Part | Reverse::Nothing => true,
-            },
+            // The names of an address are those of all.
+            _ if is_reverse(self.zone) => true,
             Wanted::Nothing => true,
             _ if !self.member.store.synced() => true,
             Wanted::Namespace(name) => self.reader.awaits(name) || self.reader.namespace(name),
@@ -178,15 +171,12 @@ impl Look<'_> {
             return Found::NotYet;
         }
         let mut any = false;
-        for service in self.reader.services_by_external_ip(ip) {
-            let name = (!self.view.hides(&service)).then(|| self.outside.service_name(&service));
-            if let Some(name) = name.flatten() {
-                any = true;
-                if self.rtype == rtype::PTR {
-                    sheet.add(Section::Answer, self.name.wire(), rtype::PTR, name.wire());
-                }
+        Seen { outside: self.outside, view: self.view }.names_of(self.reader, ip, &mut |target| {
+            any = true;
+            if self.rtype == rtype::PTR {
+                sheet.add(Section::Answer, self.name.wire(), rtype::PTR, target);
             }
-        }
+        });
         found(any)
     }
 
@@ -254,6 +244,33 @@ impl Look<'_> {
     }
 }
 
+/// What is shown of the clusters of a block.
+struct Seen<'l> {
+    /// To whom.
+    outside: &'l Outside,
+    /// The clusters.
+    view: &'l View,
+}
+
+impl Names for Seen<'_> {
+    fn names_of(&self, reader: &Reader<'_>, ip: IpAddr, each: &mut dyn FnMut(&[u8])) {
+        let services = reader.services_by_external_ip(ip);
+        for service in services.filter(|service| !self.view.hides(service)) {
+            if let Some(name) = self.outside.name_in(&self.outside.primary, &service) {
+                each(name.wire());
+            }
+        }
+    }
+
+    fn has(&self, reader: &Reader<'_>, name: &[u8]) -> bool {
+        let len = name.len().saturating_sub(self.outside.primary.wire().len());
+        match Wanted::read(name.get(..len).unwrap_or_default(), &self.outside.apex) {
+            Wanted::Service { key, .. } => self.outside.shows(self.view, reader, key),
+            _ => false,
+        }
+    }
+}
+
 impl Outside {
     /// Finds a name and writes its records; gives the cluster that says so: the first that shows the service to the outside.
     pub(super) fn find<'v>(
@@ -264,6 +281,13 @@ impl Outside {
         rtype: u16,
         sheet: &mut Sheet<'_>,
     ) -> (Found, Option<&'v Member>) {
+        if view.members.are_several()
+            && is_reverse(zone)
+            && let Reverse::Address(ip) = reverse(name)
+        {
+            let names = Seen { outside: self, view };
+            return view.members.pointers(&names, view.pointers, (name, rtype), ip, sheet);
+        }
         let Some((last, others)) = view.members.split_last() else {
             return (Found::Nothing, None);
         };
@@ -296,11 +320,6 @@ impl Outside {
     pub(super) fn below(&self, label: &[u8], zone: &Name) -> Option<Name> {
         let apex = Name::join(&self.apex, zone.wire())?;
         Name::join(label, apex.wire())
-    }
-
-    /// The name of a service in the primary zone; none if it would be too long.
-    fn service_name(&self, service: &ServiceRef<'_>) -> Option<Name> {
-        self.name_in(&self.primary, service)
     }
 
     /// The name of a service in a zone; none if it would be too long.

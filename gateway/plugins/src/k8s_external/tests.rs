@@ -2,7 +2,7 @@
 
 use engine::testing::{Bench, show};
 
-use crate::kubernetes::tests::{CHAIN, bench, change, sorted, unsynced};
+use crate::kubernetes::tests::{CHAIN, bench, change, sorted, union, unsynced};
 
 /// Services that are and are not seen from outside.
 const EDGE: &str = "
@@ -608,4 +608,72 @@ async fn who_has_the_serial_gets_the_soa_record_alone() {
 async fn a_zone_that_is_not_known_yet_is_not_handed_out() {
     let bench = unsynced(&handed_out(""));
     assert!(bench.ask("example.org AXFR +tcp").await.starts_with("SERVFAIL"));
+}
+
+/// A cluster of a union.
+const PROD: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.0.1, externalIPs: [203.0.113.7], ports: [{name: http, port: 80}]}
+";
+
+/// One behind it: a service of the same name, one of the same address, and one of its own.
+const STAGE: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.97.0.1, externalIPs: [203.0.113.8], ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: shop}
+spec: {clusterIP: 10.97.0.2, externalIPs: [203.0.113.7], ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: only, namespace: shop}
+spec: {clusterIP: 10.97.0.3, externalIPs: [203.0.113.9], ports: [{name: http, port: 80}]}
+";
+
+#[test]
+fn reverse_names_of_a_union_are_those_of_its_kubernetes() {
+    let corefile =
+        |ptr: &str| corefile("", "").replace("manifests .", &format!("cluster prod stage\n {ptr}"));
+    let clusters = [("prod", Some(PROD)), ("stage", Some(STAGE))];
+    let soa = "113.0.203.in-addr.arpa. 5 ns1.dns.113.0.203.in-addr.arpa. hostmaster.dns.113.0.203.in-addr.arpa. 5";
+    for (ptr, shared) in [
+        ("", "NOERROR aa rd |  | SOA | EDE 0 several clusters have this address"),
+        (
+            "ptr all",
+            "NOERROR aa rd | 7.113.0.203.in-addr.arpa. 5 PTR web.shop.example.org.; 7.113.0.203.in-addr.arpa. 5 PTR api.shop.example.org.",
+        ),
+    ] {
+        let bench = union(&clusters, &corefile(ptr));
+        table(
+            &bench,
+            soa,
+            &[
+                ("7.113.0.203.in-addr.arpa PTR +edns", shared),
+                // The name is that of another address, which its cluster does not answer for.
+                ("8.113.0.203.in-addr.arpa PTR", NXDOMAIN),
+                (
+                    "9.113.0.203.in-addr.arpa PTR",
+                    "NOERROR aa rd | 9.113.0.203.in-addr.arpa. 5 PTR only.shop.example.org.",
+                ),
+            ],
+        );
+    }
+    let bench = union(&[("prod", Some(PROD)), ("stage", None)], &corefile(""));
+    table(
+        &bench,
+        soa,
+        &[
+            (
+                "7.113.0.203.in-addr.arpa PTR",
+                "NOERROR aa rd | 7.113.0.203.in-addr.arpa. 5 PTR web.shop.example.org.",
+            ),
+            ("9.113.0.203.in-addr.arpa PTR", "SERVFAIL aa rd |  | SOA"),
+        ],
+    );
 }

@@ -25,12 +25,12 @@ use wire::Name;
 
 use crate::shared::cluster::Calls;
 use crate::shared::cluster::member::Members;
+use crate::shared::cluster::pointers::Pointers;
 use crate::shared::cluster::reach::Order;
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
 use nameserver::Servers;
-use union::Pointers;
 
 pub(crate) use setup::follows;
 

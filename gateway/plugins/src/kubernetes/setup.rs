@@ -11,11 +11,11 @@ use wire::Name;
 
 use super::nameserver::Servers;
 use super::reach::LACKS;
-use super::union::Pointers;
 use super::{Cluster, Kubernetes, Pods, conflicts};
 use crate::shared::cluster::address::is_reverse;
 use crate::shared::cluster::connection::{self, Connection};
 use crate::shared::cluster::member::{Member, Members};
+use crate::shared::cluster::pointers::Pointers;
 use crate::shared::cluster::reach::{Order, Way};
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Want};
@@ -327,6 +327,7 @@ impl Cluster {
     fn view(&self) -> View {
         View {
             members: Arc::clone(&self.members),
+            pointers: self.pointers,
             calls: self.calls,
             ignore_empty: self.ignore_empty,
             own: self.own.clone(),

@@ -11,8 +11,8 @@ use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse, undashed};
 use crate::shared::cluster::member::{Member, Members};
 use crate::shared::cluster::name::{Part, Wanted};
-use crate::shared::cluster::stale::Text;
 use crate::shared::cluster::service::Service;
+use crate::shared::cluster::stale::Text;
 use crate::shared::cluster::{has_protocol, is_port, target};
 
 /// RFC 8914 §4.1: what no other code says.

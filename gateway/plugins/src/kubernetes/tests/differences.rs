@@ -9,7 +9,7 @@ use k8s::{
 };
 use wire::{Answer, Section, rtype, scan};
 
-use super::{apply, bench};
+use super::{apply, apply_in, bench, union};
 
 /// A record: owner, type, time to live, data.
 type Record = (Vec<u8>, u16, u32, Vec<u8>);
@@ -221,42 +221,86 @@ const COREFILE: &str = "cluster.local 100.51.198.in-addr.arpa example.org {
 /// Something to begin with.
 const START: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}";
 
-#[tokio::test(start_paused = true)]
-async fn differences_lead_from_any_copy_to_the_newest() {
+/// A block over two clusters: a zone of services, one of addresses, and both of what is shown outside.
+const UNION: &str = "k8s.test 100.51.198.in-addr.arpa example.org 113.0.203.in-addr.arpa {
+ transfer {
+  to *
+ }
+ k8s_external example.org 113.0.203.in-addr.arpa {
+  headless
+ }
+ kubernetes k8s.test 100.51.198.in-addr.arpa {
+  cluster prod stage
+  ignore empty_service
+ }
+}
+";
+
+/// Has events come and follows the zones by differences; gives how many transfers were incremental, and how many were not.
+async fn follow(
+    bench: &Bench,
+    zones: &[&'static str],
+    (seed, dice): (u64, &mut Dice),
+    apply: impl Fn(&mut Dice),
+) -> (usize, usize) {
     let mut counts = (0, 0);
-    for seed in 0..12 {
-        let mut dice = Dice(seed);
-        let bench = bench(START, COREFILE);
-        // Enough that differences are smaller than the zones.
-        (0..60).for_each(|_| apply(&dice.event()));
-        let zones = ["cluster.local", "100.51.198.in-addr.arpa", "example.org"];
-        let mut old: BTreeMap<&str, Vec<Mirror>> = BTreeMap::new();
-        for zone in zones {
-            old.insert(zone, vec![Mirror::whole(&copied(&bench, zone, None).await)]);
-        }
-        for round in 0..40 {
-            (0..dice.throw(4)).for_each(|_| apply(&dice.event()));
-            tokio::time::advance(Duration::from_millis(1001)).await;
-            for (zone, copies) in &mut old {
-                let whole = Mirror::whole(&copied(&bench, zone, None).await);
-                let back = dice.one(&[1, 1, 1, 2, 5]);
-                let mut own = copies[copies.len().saturating_sub(back)].clone();
-                let is_incremental = own.apply(&copied(&bench, zone, Some(own.serial)).await);
-                assert!(own == whole, "{zone}, seed {seed}, round {round}:\n{own:?}\n{whole:?}");
-                if is_incremental {
-                    counts.0 += 1
-                } else {
-                    counts.1 += 1
-                }
-                let last = copies.last().unwrap();
-                assert_eq!(last.records == whole.records, last.serial == whole.serial, "{zone}");
-                if last.serial != whole.serial {
-                    copies.push(whole);
-                }
+    // Enough that differences are smaller than the zones.
+    (0..60).for_each(|_| apply(dice));
+    let mut old: BTreeMap<&str, Vec<Mirror>> = BTreeMap::new();
+    for zone in zones {
+        old.insert(zone, vec![Mirror::whole(&copied(bench, zone, None).await)]);
+    }
+    for round in 0..40 {
+        (0..dice.throw(4)).for_each(|_| apply(dice));
+        tokio::time::advance(Duration::from_millis(1001)).await;
+        for (zone, copies) in &mut old {
+            let whole = Mirror::whole(&copied(bench, zone, None).await);
+            let back = dice.one(&[1, 1, 1, 2, 5]);
+            let mut own = copies[copies.len().saturating_sub(back)].clone();
+            let is_incremental = own.apply(&copied(bench, zone, Some(own.serial)).await);
+            assert!(own == whole, "{zone}, seed {seed}, round {round}:\n{own:?}\n{whole:?}");
+            if is_incremental {
+                counts.0 += 1
+            } else {
+                counts.1 += 1
+            }
+            let last = copies.last().unwrap();
+            assert_eq!(last.records == whole.records, last.serial == whole.serial, "{zone}");
+            if last.serial != whole.serial {
+                copies.push(whole);
             }
         }
     }
-    assert!(counts.0 > 300, "{counts:?}");
+    counts
+}
+
+#[tokio::test(start_paused = true)]
+async fn differences_lead_from_any_copy_to_the_newest() {
+    let mut incremental = 0;
+    for seed in 0..12 {
+        let mut dice = Dice(seed);
+        let zones = ["cluster.local", "100.51.198.in-addr.arpa", "example.org"];
+        let bench = bench(START, COREFILE);
+        let counts = follow(&bench, &zones, (seed, &mut dice), |dice| apply(&dice.event())).await;
+        incremental += counts.0;
+    }
+    assert!(incremental > 300, "{incremental}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_do_those_of_several_clusters() {
+    let mut incremental = 0;
+    for seed in 0..6 {
+        let mut dice = Dice(seed);
+        let zones =
+            ["k8s.test", "100.51.198.in-addr.arpa", "example.org", "113.0.203.in-addr.arpa"];
+        let bench = union(&[("prod", Some(START)), ("stage", Some(START))], UNION);
+        let counts = follow(&bench, &zones, (seed, &mut dice), |dice| {
+            apply_in(dice.throw(2) as usize, &dice.event());
+        });
+        incremental += counts.await.0;
+    }
+    assert!(incremental > 200, "{incremental}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,6 +119,15 @@ pub(crate) fn change(yaml: &'static str) {
     k8s::from_yaml(yaml).unwrap().iter().for_each(apply);
 }
 
+/// Has an event come to a cluster of the last union, by its place.
+pub(crate) fn apply_in(place: usize, event: &k8s::Event<'_>) {
+    let clusters = CLUSTERS.with_borrow(Vec::len);
+    WRITERS.with_borrow_mut(|all| {
+        let first = all.len() - clusters;
+        all[first + place].apply(event);
+    });
+}
+
 /// Has an event come to the last gateway.
 pub(crate) fn apply(event: &k8s::Event<'_>) {
     WRITER.with_borrow_mut(|kept| kept.as_mut().unwrap().0.apply(event));
@@ -148,7 +157,7 @@ pub(crate) fn shorten(reply: &str) -> String {
 }
 
 /// Asks each line of a table and compares; the order of records in a section is the store's business.
-fn table(bench: &Bench, rows: &[(&str, &str)]) {
+pub(crate) fn table(bench: &Bench, rows: &[(&str, &str)]) {
     for (line, want) in rows {
         assert_eq!(sorted(&ask(bench, line)), sorted(want), "{line}");
     }

@@ -10,6 +10,7 @@ pub(crate) mod metrics;
 pub(crate) mod name;
 mod overlap;
 mod pen;
+pub(crate) mod pointers;
 pub(crate) mod reach;
 pub(crate) mod rights;
 pub(crate) mod service;
@@ -29,6 +30,7 @@ use k8s::{ServiceKind, ServiceRef};
 pub(crate) use calls::Calls;
 use member::Members;
 pub(crate) use pen::{Found, Home, Pen, found, has_protocol, is_port, target, weight};
+use pointers::Pointers;
 pub(crate) use soa::{NAME_SERVER, SOA_TTL, Soa};
 pub(crate) use verdict::{Verdict, zone_of};
 
@@ -42,6 +44,8 @@ pub(crate) const NOT_KNOWN: &str = "the cluster's objects are not known yet";
 pub(crate) struct View {
     /// The clusters, in their order.
     pub(crate) members: Arc<Members>,
+    /// What reverse zones say of addresses that several of them have.
+    pub(crate) pointers: Pointers,
     /// What endpoints are called.
     pub(crate) calls: Calls,
     /// Whether services without ready endpoints are not there.
