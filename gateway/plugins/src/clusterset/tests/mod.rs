@@ -5,6 +5,8 @@ mod conflicts;
 mod explain;
 mod exports;
 mod imports;
+mod races;
+mod reload;
 mod settings;
 
 use std::cell::RefCell;
@@ -17,7 +19,7 @@ use k8s::{Keep, Quiet, Standing, Store, Writer};
 
 use super::Set;
 use super::setup::set_up_with;
-use crate::kubernetes::tests::{ask, sorted};
+use crate::kubernetes::tests::{ask, table};
 use crate::shared::cluster::source::Want;
 
 /// A cluster of a test.
@@ -36,6 +38,8 @@ struct Made {
 thread_local! {
     /// The last set.
     static SET: RefCell<Option<Arc<Set>>> = const { RefCell::new(None) };
+    /// How often each cluster's state was looked at.
+    static JUDGED: RefCell<BTreeMap<String, usize>> = RefCell::default();
     /// The clusters of this thread's test.
     static MADE: RefCell<BTreeMap<String, Made>> = RefCell::default();
 }
@@ -69,6 +73,7 @@ fn set_up(setup: &mut Setup<'_>) -> Result<(), ::config::Diagnostic> {
 
 /// How a cluster stands.
 fn stands(name: &str, store: &Store) -> Standing {
+    JUDGED.with_borrow_mut(|judged| *judged.entry(name.to_owned()).or_default() += 1);
     let set = MADE.with_borrow(|made| made.get(name).and_then(|made| made.standing));
     set.unwrap_or_else(|| store.standing())
 }
@@ -117,13 +122,6 @@ fn change(name: &str, yaml: &'static str) {
 /// Whether an event is of an import.
 fn is_made(event: &k8s::Event<'_>) -> bool {
     matches!(event, k8s::Event::Apply(k8s::Object::Import(_) | k8s::Object::ImportSlice(_)))
-}
-
-/// Asks each line of a table and compares; the order of records in a section is the stores' business.
-fn table(bench: &Bench, rows: &[(&str, &str)]) {
-    for (line, want) in rows {
-        assert_eq!(sorted(&ask(bench, line)), sorted(want), "{line}");
-    }
 }
 
 /// The reply to a name that has nothing of the type.

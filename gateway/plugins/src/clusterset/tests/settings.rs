@@ -12,6 +12,12 @@ fn wrong_words_are_refused_with_a_remedy() {
         ("clusterset.local", "cluster", "NAME"),
         ("clusterset.local", "cluster east east", "stands there twice"),
         ("clusterset.local", "cluster north", "'north' is not known"),
+        ("clusterset.local", "cluster East", "'East' is no cluster ID"),
+        ("clusterset.local", "cluster east.example", "'east.example' is no cluster ID"),
+        ("clusterset.local", "cluster east_1", "'east_1' is no cluster ID"),
+        ("clusterset.local", "cluster -east", "'-east' is no cluster ID"),
+        ("clusterset.local", "cluster east-", "'east-' is no cluster ID"),
+        ("clusterset.local", "cluster öst", "'öst' is no cluster ID"),
         ("10.in-addr.arpa", "cluster east", "non-reverse zone name must be used"),
         ("clusterset.local", "cluster east\nsource", "imports|exports"),
         ("clusterset.local", "cluster east\nsource export", "'export' is no source of services"),
@@ -35,6 +41,9 @@ fn wrong_words_are_refused_with_a_remedy() {
         let refused = Bench::refused(CHAIN, &corefile);
         assert!(refused.contains(want), "{lines}: {refused}");
     }
+    let long =
+        format!("clusterset.local {{\n clusterset {{\n  cluster {}\n }}\n}}\n", "e".repeat(64));
+    assert!(Bench::refused(CHAIN, &long).contains("is no cluster ID"));
     let twice = "clusterset.local {\n clusterset {\n  cluster east\n }\n clusterset {\n  cluster west\n }\n}\n";
     assert!(Bench::refused(CHAIN, twice).contains("clusterset"));
 }

@@ -43,7 +43,7 @@ pub(crate) struct Source {
 
 /// A cluster's watches and the store that they fill.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     /// The watches; they end with this.
     watches: Arc<WatchSet>,
     /// Whether somebody tells the log that the start waits for it.
@@ -166,6 +166,12 @@ impl Source {
     /// The store.
     pub(crate) fn store(&self) -> &Store {
         self.watched.store()
+    }
+
+    /// What is watched, as long as somebody needs it.
+    #[cfg(test)]
+    pub(crate) fn watched(&self) -> std::sync::Weak<Watched> {
+        Arc::downgrade(&self.watched)
     }
 
     /// Waits until the cluster is known, for `limit` at most.
