@@ -36,6 +36,11 @@ const DESK: &str = "apiVersion: v1
 kind: Service
 metadata: {name: only, namespace: more}
 spec: {clusterIP: 10.97.0.9, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: far, namespace: more}
+spec: {clusterIP: 10.98.0.9, ports: [{name: http, port: 80}]}
 ";
 
 /// What the cluster exports to its cluster set.
@@ -46,6 +51,14 @@ metadata: {name: web, namespace: shop}
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceExport
 metadata: {name: db, namespace: shop}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: bare, namespace: shop}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: edge, namespace: shop}
 ";
 
 /// What is asked, and the response code and the number of answers that it gets.
@@ -96,6 +109,7 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("only.more.svc.union.test", "SRV", 0, 1),
     ("9.0.97.10.in-addr.arpa", "PTR", 0, 1),
     ("nothing.shop.svc.union.test", "A", 3, 0),
+    ("9.0.98.10.in-addr.arpa", "PTR", 0, 1),
     ("web.shop.svc.set.test", "A", 0, 2),
     ("_http._tcp.web.shop.svc.set.test", "SRV", 0, 4),
     ("db.shop.svc.set.test", "A", 0, 2),
@@ -103,7 +117,17 @@ const QUESTIONS: &[(&str, &str, u8, u8)] = &[
     ("db-0.west.db.shop.svc.set.test", "A", 0, 1),
     ("east.db.shop.svc.set.test", "A", 0, 0),
     ("shop.svc.set.test", "A", 0, 0),
-    ("bare.shop.svc.set.test", "A", 3, 0),
+    ("web.shop.svc.set.test", "SRV", 0, 8),
+    ("bare.shop.svc.set.test", "A", 0, 0),
+    ("bare.shop.svc.set.test", "SRV", 0, 0),
+    ("_http._tcp.bare.shop.svc.set.test", "SRV", 0, 0),
+    ("_dns._udp.bare.shop.svc.set.test", "SRV", 3, 0),
+    ("nothing.shop.svc.set.test", "A", 3, 0),
+    ("edge.shop.svc.ways.test", "A", 0, 1),
+    ("edge.shop.svc.ways.test", "SRV", 0, 1),
+    ("_https._tcp.edge.shop.svc.ways.test", "SRV", 0, 1),
+    ("web.shop.svc.ways.test", "A", 0, 2),
+    ("bare.shop.svc.ways.test", "A", 0, 0),
     ("elsewhere.example", "A", 5, 0),
 ];
 
@@ -188,6 +212,28 @@ set.test:{port} tls://set.test:{secure} {{
     prometheus 127.0.0.1:{metrics}
     clusterset {{
         cluster east west
+    }}
+    loadbalance
+}}
+cluster://north {{
+    manifests {manifests}
+}}
+many.test:{port} tls://many.test:{secure} 10.98.0.0/16:{port} tls://10.98.0.0/16:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    kubernetes {{
+        cluster shop desk east west north
+    }}
+    loadbalance
+}}
+ways.test:{port} tls://ways.test:{secure} {{
+    tls {pair}
+    errors
+    prometheus 127.0.0.1:{metrics}
+    clusterset {{
+        cluster east west
+        reach loadbalancer endpoints
     }}
     loadbalance
 }}

@@ -7,6 +7,7 @@ use wire::{Name, Section, class, rtype};
 use super::Set;
 use super::member::{Exports, Member, Presence, Present, Share};
 use super::records::Place;
+use crate::shared::cluster::member::FEW;
 use crate::shared::cluster::name::{Rules, Wanted};
 use crate::shared::cluster::reach::Ways;
 use crate::shared::cluster::service::Service;
@@ -17,8 +18,6 @@ use crate::shared::sheet::Sheet;
 const VERSION: &[u8] = b"1.0.0";
 /// How long that may be kept, in seconds.
 const VERSION_TTL: u32 = 28800;
-/// So many clusters are looked at without memory being taken for it; a larger set takes some for each query.
-const FEW: usize = 16;
 /// How often exports are looked at for one query, at most: what was there may be gone when its records are written.
 const LOOKS: usize = 2;
 /// What names there are.
@@ -223,12 +222,7 @@ impl<'l> Look<'l> {
     }
 
     /// Looks at what all clusters export under a name.
-    fn survey(
-        &self,
-        all: &[Present<'l>],
-        key: &[u8],
-        silence: &mut Silence<'l>,
-    ) -> Survey<'l> {
+    fn survey(&self, all: &[Present<'l>], key: &[u8], silence: &mut Silence<'l>) -> Survey<'l> {
         let mut survey = Survey::default();
         for Present { member, exports, .. } in all {
             let (member, Some((exports, presence))) = (*member, *exports) else { continue };

@@ -107,8 +107,7 @@ impl Look<'_> {
         sheet: &mut Sheet<'_>,
     ) -> Option<Found> {
         let headless = matches!(survey.eldest, Some((_, ServiceKind::Headless)));
-        let way =
-            if headless { Some(Way::Endpoints) } else { self.set.reach.best(survey.ways) };
+        let way = if headless { Some(Way::Endpoints) } else { self.set.reach.best(survey.ways) };
         let shares = Shares { key: place.key, own: place.own, exporters: &survey.exporters };
         match (place.part, way) {
             (Part::Zones | Part::Zone { .. }, _) => Some(Found::Nothing),

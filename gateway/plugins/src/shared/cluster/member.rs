@@ -68,8 +68,11 @@ pub(crate) struct Members {
     order: Box<[usize]>,
 }
 
+/// So many clusters are looked at without memory being taken for it; more take some for each query that is about all of them.
+pub(crate) const FEW: usize = 16;
+
 /// All stores under their read locks.
-pub(crate) struct Readers<'m>(SmallVec<[(usize, Reader<'m>); 4]>);
+pub(crate) struct Readers<'m>(SmallVec<[(usize, Reader<'m>); FEW]>);
 
 impl<'m> Readers<'m> {
     /// The store of the cluster at `index`.

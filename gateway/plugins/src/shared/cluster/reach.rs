@@ -120,8 +120,7 @@ impl Order {
 
 impl Way {
     /// All.
-    const ALL: [Self; 4] =
-        [Self::ClusterIp, Self::Endpoints, Self::LoadBalancer, Self::ExternalIp];
+    const ALL: [Self; 4] = [Self::ClusterIp, Self::Endpoints, Self::LoadBalancer, Self::ExternalIp];
 
     /// Its word.
     pub(crate) const fn word(self) -> &'static str {

@@ -22,7 +22,11 @@ pub(crate) struct Service<'a> {
 impl<'a> Service<'a> {
     /// Finds a service by its key.
     pub(crate) fn find(reader: &'a Reader<'_>, key: &[u8], imported: bool) -> Option<Self> {
-        if imported { reader.import(key).map(Self::imported) } else { reader.service(key).map(Self::of) }
+        if imported {
+            reader.import(key).map(Self::imported)
+        } else {
+            reader.service(key).map(Self::of)
+        }
     }
 
     /// A service of the cluster.
