@@ -77,7 +77,8 @@ impl Dice {
                     ServiceKind::ExternalName,
                 ]);
                 let own = format!("198.51.100.{}", self.throw(40)).parse().unwrap();
-                let external = format!("203.0.113.{}", self.throw(3)).parse().unwrap();
+                // Each in a unit of its own.
+                let external = format!("203.0.113.{}", 16 * self.throw(3)).parse().unwrap();
                 let is_clustered = kind == ServiceKind::ClusterIp;
                 Event::Apply(Object::Service(Service {
                     meta: meta(name),
