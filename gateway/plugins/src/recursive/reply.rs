@@ -8,6 +8,9 @@ use hickory_resolver::recursor::RecursorError;
 
 use super::{synthesis, wildcard};
 
+/// How many names of a chain are put in order; no longer one is given to clients.
+const MOST: usize = 16;
+
 /// How far a chain of signatures leads; the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trust {
@@ -88,6 +91,29 @@ impl Found {
         self
     }
 
+    /// The answers to a question about `name` along its chain: what leads on stands before where it leads (RFC 1034 §4.3.2), for
+    /// those who read it once. The recursor gives what it has verified in no order.
+    fn in_order(&self, name: &Name) -> Vec<Record> {
+        let mut chain = vec![name];
+        while let Some(next) = chain.last().and_then(|name| self.target(name))
+            && chain.len() < MOST
+            && !chain.contains(&next)
+        {
+            chain.push(next);
+        }
+        let place = |rr: &Record| {
+            let is_dname = synthesis::type_of(rr) == RecordType::DNAME;
+            let is_of =
+                |name: &&Name| if is_dname { rr.name.zone_of(name) } else { rr.name == **name };
+            let at = chain.iter().position(is_of).unwrap_or(chain.len());
+            // A signature stands behind what it signs.
+            (at, !is_dname, rr.record_type() == RecordType::RRSIG)
+        };
+        let mut answers = self.answers.clone();
+        answers.sort_by_cached_key(place);
+        answers
+    }
+
     /// As a message of DNS.
     ///
     /// # Errors
@@ -97,7 +123,7 @@ impl Found {
         message.metadata.response_code = self.rcode;
         message.metadata.recursion_available = true;
         message.add_query(query.clone());
-        message.add_answers(self.answers.iter().cloned());
+        message.add_answers(self.in_order(query.name()));
         message.add_authorities(self.authorities.iter().cloned());
         message.to_vec().map_err(|error| format!("it is no message: {error}"))
     }
@@ -265,5 +291,47 @@ mod tests {
         let way = found(&[alias("a.test.", "b.test."), alias("b.test.", "x.w.fine.test.")]);
         let end = found(&[alias("b.test.", "x.w.fine.test."), address(Proof::Secure)]);
         assert_eq!(way.then(end).answers.len(), 3);
+    }
+
+    #[test]
+    fn what_leads_on_stands_before_where_it_leads() {
+        let sign = |owner: &str, of| signature(owner, of, 3);
+        let right = vec![
+            alias("a.test.", "x.D.good.test."),
+            sign("A.test.", RecordType::CNAME),
+            dname("d.good.test.", "w.fine.test.", Proof::Secure),
+            sign("d.good.test.", RecordType::DNAME),
+            alias("x.d.good.test.", "x.w.Fine.test."),
+            address(Proof::Secure),
+            sign("x.w.fine.test.", RecordType::A),
+            record("z.test.", 60, RData::A(A::new(203, 0, 113, 9)), Proof::Secure),
+        ];
+        let given = |answers: &[Record]| {
+            let query = Query::query(name("a.test."), RecordType::A);
+            let found = Found::new(ResponseCode::NoError, answers, &[]);
+            let read = Message::from_vec(&found.wire(&query).unwrap()).unwrap();
+            let told = |rr: &Record| format!("{} {}", rr.name, rr.record_type());
+            read.answers.iter().map(told).collect::<Vec<_>>()
+        };
+        let want = [
+            "a.test. CNAME",
+            "A.test. RRSIG",
+            "d.good.test. DNAME",
+            "d.good.test. RRSIG",
+            "x.d.good.test. CNAME",
+            "x.w.fine.test. A",
+            "x.w.fine.test. RRSIG",
+            "z.test. A",
+        ];
+        for turn in 0..right.len() {
+            let mut turned = right.clone();
+            turned.rotate_left(turn);
+            assert_eq!(given(&turned), want, "{turn}");
+            turned.reverse();
+            assert_eq!(given(&turned), want, "{turn} backwards");
+        }
+        // A circle ends.
+        let circle = [alias("b.test.", "a.test."), alias("a.test.", "b.test.")];
+        assert_eq!(given(&circle), ["a.test. CNAME", "b.test. CNAME"]);
     }
 }

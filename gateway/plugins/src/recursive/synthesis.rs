@@ -63,15 +63,14 @@ fn ttl(rr: &Record, dnames: &[Dname], answers: &[Record]) -> Option<u32> {
     let dname = dnames.iter().find(leads)?;
     let others = answers.iter().filter(|other| other.name == rr.name);
     // A second one leads elsewhere, and a signature that is there has to be good.
-    (others.filter(|other| is_of_alias(other)).count() == 1).then_some(dname.ttl)
+    (others.filter(|other| type_of(other) == RecordType::CNAME).count() == 1).then_some(dname.ttl)
 }
 
-/// Whether a record is a CNAME record or the signature of one.
-fn is_of_alias(rr: &Record) -> bool {
+/// The type of a record; of a signature that of what it signs.
+pub(super) fn type_of(rr: &Record) -> RecordType {
     match &rr.data {
-        RData::CNAME(_) => true,
-        RData::DNSSEC(DNSSECRData::RRSIG(rrsig)) => rrsig.input().type_covered == RecordType::CNAME,
-        _ => false,
+        RData::DNSSEC(DNSSECRData::RRSIG(rrsig)) => rrsig.input().type_covered,
+        _ => rr.record_type(),
     }
 }
 

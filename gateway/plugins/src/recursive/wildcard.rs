@@ -62,16 +62,10 @@ fn denies(owner: &Name, nsec: &NSEC, name: &Name, zone: &Name) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use hickory_resolver::proto::dnssec::Algorithm;
-    use hickory_resolver::proto::dnssec::rdata::SigInput;
-    use hickory_resolver::proto::rr::{SerialNumber, rdata::A};
+    use hickory_resolver::proto::rr::rdata::A;
 
+    use super::super::synthesis::tests::{name, record, signature};
     use super::*;
-
-    /// A name.
-    fn name(text: &str) -> Name {
-        Name::from_ascii(text).unwrap()
-    }
 
     #[test]
     fn an_nsec_record_denies_what_is_between_its_names() {
@@ -103,36 +97,14 @@ mod tests {
         }
     }
 
-    /// A record with a proof.
-    fn record(owner: &str, data: RData, proof: Proof) -> Record {
-        let mut rr = Record::from_rdata(name(owner), 60, data);
-        rr.proof = proof;
-        rr
-    }
-
-    /// A signature of good.test, made for a name of so many labels.
-    fn signature(owner: &str, num_labels: u8) -> Record {
-        let input = SigInput {
-            type_covered: RecordType::A,
-            algorithm: Algorithm::ECDSAP256SHA256,
-            num_labels,
-            original_ttl: 60,
-            sig_expiration: SerialNumber::new(2),
-            sig_inception: SerialNumber::new(1),
-            key_tag: 1,
-            signer_name: name("good.test."),
-        };
-        let rrsig = RRSIG::from_sig(input, vec![1]);
-        record(owner, RData::DNSSEC(DNSSECRData::RRSIG(rrsig)), Proof::Secure)
-    }
-
     #[test]
     fn a_wildcard_needs_a_denial_that_is_signed() {
         let asked = "a.x.w.good.test.";
-        let address = |proof| record(asked, RData::A(A::new(203, 0, 113, 1)), proof);
+        let sign = |labels| signature(asked, RecordType::A, labels);
+        let address = |proof| record(asked, 60, RData::A(A::new(203, 0, 113, 1)), proof);
         let denial = |owner: &str, next: &str, proof| {
             let nsec = NSEC::new(name(next), [RecordType::A]);
-            record(owner, RData::DNSSEC(DNSSECRData::NSEC(nsec)), proof)
+            record(owner, 60, RData::DNSSEC(DNSSECRData::NSEC(nsec)), proof)
         };
         let right = denial("*.w.good.test.", "www.good.test.", Proof::Secure);
         // It denies the name, but a wildcard of `x.w` might be there.
@@ -140,14 +112,14 @@ mod tests {
         let unsigned = denial("*.w.good.test.", "www.good.test.", Proof::Insecure);
         let secure = || address(Proof::Secure);
         for (answers, authorities, want) in [
-            (vec![secure(), signature(asked, 3)], vec![right.clone()], true),
-            (vec![secure(), signature(asked, 3)], vec![low.clone(), right.clone()], true),
-            (vec![secure(), signature(asked, 3)], vec![low], false),
-            (vec![secure(), signature(asked, 3)], vec![unsigned], false),
-            (vec![secure(), signature(asked, 3)], vec![], false),
-            (vec![address(Proof::Bogus), signature(asked, 3)], vec![right.clone()], false),
+            (vec![secure(), sign(3)], vec![right.clone()], true),
+            (vec![secure(), sign(3)], vec![low.clone(), right.clone()], true),
+            (vec![secure(), sign(3)], vec![low], false),
+            (vec![secure(), sign(3)], vec![unsigned], false),
+            (vec![secure(), sign(3)], vec![], false),
+            (vec![address(Proof::Bogus), sign(3)], vec![right.clone()], false),
             // No wildcard, so another reason for the doubt.
-            (vec![secure(), signature(asked, 5)], vec![right.clone()], false),
+            (vec![secure(), sign(5)], vec![right.clone()], false),
             (vec![], vec![right], false),
         ] {
             assert_eq!(holds(&answers, &authorities), want, "{answers:?} {authorities:?}");
