@@ -79,3 +79,40 @@ async fn declared_clusters_answer_under_any_zone_and_outlive_a_reload() {
     let own = "causeway_kubernetes_objects{cluster=\"prod\",kind=\"services\"} 1";
     assert!(page.contains(own), "{page}");
 }
+
+#[tokio::test]
+async fn two_sets_of_a_cluster_have_figures_together() {
+    let folder = std::env::temp_dir().join(format!("causeway-two-sets-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let service = |name: &str, tier: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop, labels: {{tier: {tier}}}}}\nspec: {{clusterIP: 10.96.0.9}}\n---\n"
+        )
+    };
+    let services = [service("a", "web"), service("b", "web"), service("c", "data")].concat();
+    std::fs::write(folder.join("shop.yaml"), services).unwrap();
+    let block = |zone: &str, more: &str| {
+        format!("{zone} {{\n kubernetes {{\n cluster twice\n {more}\n }}\n}}\n")
+    };
+    let declared =
+        format!("cluster://twice {{\n manifests {}\n startup_timeout 10s\n}}\n", folder.display());
+    let (web, data) = (block("a.test", "labels tier=web"), block("b.test", "labels tier=data"));
+    let mut bench = Bench::new(crate::CHAIN, &[&*declared, &web, &data].concat());
+    bench.built.waits.over().await.unwrap();
+    let objects = || {
+        let own = "causeway_kubernetes_objects{cluster=\"twice\",kind=\"services\"} ";
+        let page = engine::metrics::render();
+        page.lines().find_map(|line| line.strip_prefix(own).map(str::to_owned))
+    };
+    assert_eq!(objects().as_deref(), Some("3"));
+    // One of them ends with its block.
+    bench.reload(&[&*declared, &data].concat()).unwrap();
+    for _ in 0..100 {
+        if objects().as_deref() == Some("1") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(objects().as_deref(), Some("1"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -8,7 +8,7 @@ use k8s::{Kind, Probe, State, WatchSet};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::shared::cluster::metrics::Figures;
+use crate::shared::cluster::metrics::tests::of_one;
 use crate::shared::cluster::source::Source;
 use crate::shared::testing::logged;
 
@@ -48,7 +48,7 @@ fn watches_tell_their_figures() {
         url: "https://user:secret@api.example.org:6443/x".to_owned(),
         tls: None,
     };
-    let figures = Figures::new("", &cluster);
+    let (_joint, figures) = of_one(&cluster);
     figures.request("200", "GET", "api.example.org:6443");
     figures.latency("GET", "api.example.org:6443", 0.03);
     figures.limited("GET", "api.example.org:6443", 0.001);

@@ -1,9 +1,13 @@
 //! Figures of the watches.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::metrics::{Gauge, counter, describe, gauge, histogram};
+use config::Diagnostic;
+use engine::Setup;
+use engine::metrics::{self, Collect, counter, describe, histogram};
 use k8s::{Difference, Kind, Probe, Source, Standing, State, Verdict};
 
 /// From the cause of a change of endpoints to the store, in seconds.
@@ -58,48 +62,142 @@ const STATES: [State; 6] = [
     State::Absent,
 ];
 
-/// Counts what the watches of one cluster tell. Nothing here is on a query's way.
+/// What a gauge says of a cluster that has several sets of watches, from what two of them say.
+type Join = fn(f64, f64) -> f64;
+
+/// The gauges: what they mean, and what counts where blocks want to see different things of a cluster.
+const GAUGES: [(&str, &str, Join); 9] = [
+    (OBJECTS, "Objects that answers come from.", |one, other| one + other),
+    (WATCH, "What a watch does: 1 for the state that it is in.", f64::max),
+    (
+        GRANTED,
+        "Whether the rights to follow a kind are there, in a namespace or everywhere.",
+        f64::min,
+    ),
+    (STALE, "Whether answers may be out of date: 1 if they may, 0 if not.", f64::max),
+    (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never.", f64::min),
+    (
+        EXPIRY,
+        "When the credentials of a kind end, in Unix seconds; +Inf if they do not say when.",
+        f64::min,
+    ),
+    (
+        SNAPSHOT_AGE,
+        "How long ago the cluster was heard of, as the snapshot on disk has it, in seconds.",
+        f64::max,
+    ),
+    (
+        SNAPSHOT_SIZE,
+        "Size of the snapshot on disk, in bytes; 0 if it was only read.",
+        |one, other| one + other,
+    ),
+    (LAST, "When a kind was last compared with a new list, in Unix seconds.", f64::min),
+];
+
+/// What the others are.
+const OTHERS: [(&str, &str); 7] = [
+    (PROGRAMMING, "Time from a change of endpoints until DNS answers tell it, in seconds."),
+    (REQUEST, "Latency of requests to the API server, in seconds."),
+    (LIMITER, "Time that requests waited for the limits on requests, in seconds."),
+    (REQUESTS, "Requests to the API server."),
+    (VERIFIED, "Comparisons of what is known with a new list, by their result."),
+    (DIFFERENCES, "Objects that differed from a new list, by how."),
+    (SNAPSHOT_FAILURES, "Snapshots that could not be written, or not be used."),
+];
+
+/// The labels of a gauge beside the cluster's.
+type Labels = Vec<(&'static str, String)>;
+
+/// The figures of a cluster, over all sets of its watches that there are.
+#[derive(Debug)]
+pub(crate) struct Joint {
+    /// The cluster, in a word.
+    cluster: String,
+    /// What each of its sets tells.
+    sets: Mutex<Vec<Weak<Figures>>>,
+}
+
+impl Joint {
+    /// The figures of a cluster, by a word for it.
+    fn new(cluster: &str) -> Arc<Self> {
+        let gauges = GAUGES.iter().map(|(name, help, _)| (*name, *help));
+        gauges.chain(OTHERS).for_each(|(name, help)| describe(name, help));
+        let joint = Arc::new(Self { cluster: cluster.to_owned(), sets: Mutex::default() });
+        metrics::collect(&joint);
+        joint
+    }
+
+    /// The same for all blocks of the configuration, and of those before and after it.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub(super) fn shared(setup: &mut Setup<'_>, cluster: &str) -> Result<Arc<Self>, Diagnostic> {
+        setup.share(&format!("figures {cluster}"), || Ok(Self::new(cluster)))
+    }
+
+    /// The figures of one more set, which count as long as it is there.
+    pub(super) fn one_more(&self) -> Arc<Figures> {
+        let figures = Arc::new(Figures {
+            cluster: self.cluster.clone(),
+            gauges: Mutex::default(),
+            objects: Default::default(),
+        });
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        sets.retain(|set| set.strong_count() > 0);
+        sets.push(Arc::downgrade(&figures));
+        figures
+    }
+}
+
+impl Collect for Joint {
+    fn collect(&self, out: &mut metrics::Figures) {
+        let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let sets: Vec<_> = sets.iter().filter_map(Weak::upgrade).collect();
+        for (name, _, join) in GAUGES {
+            let mut all: BTreeMap<Labels, f64> = BTreeMap::new();
+            for (labels, value) in sets.iter().flat_map(|set| set.of(name)) {
+                all.entry(labels).and_modify(|known| *known = join(*known, value)).or_insert(value);
+            }
+            for (labels, value) in &all {
+                let own = labels.iter().map(|(label, value)| (*label, &**value));
+                let labels: Vec<_> = own.chain([("cluster", &*self.cluster)]).collect();
+                out.gauge(name, &labels, *value);
+            }
+        }
+    }
+}
+
+/// Counts what one set of a cluster's watches tells. Nothing here is on a query's way.
 #[derive(Debug)]
 pub(crate) struct Figures {
     /// The cluster, in a word.
     cluster: String,
+    /// The gauges, as they were told last.
+    gauges: Mutex<BTreeMap<(&'static str, Labels), f64>>,
     /// How many objects there are, by [`Kind::index`]: a first list tells that of each object.
-    objects: [OnceLock<Gauge>; Kind::COUNT],
+    objects: [OnceLock<AtomicUsize>; Kind::COUNT],
 }
 
 impl Figures {
-    /// The figures of a cluster, by the name that it is declared by, or else by where it is.
-    pub(crate) fn new(name: &str, source: &Source) -> Self {
-        for (name, help) in [
-            (PROGRAMMING, "Time from a change of endpoints until DNS answers tell it, in seconds."),
-            (REQUEST, "Latency of requests to the API server, in seconds."),
-            (LIMITER, "Time that requests waited for the limits on requests, in seconds."),
-            (REQUESTS, "Requests to the API server."),
-            (OBJECTS, "Objects that answers come from."),
-            (WATCH, "What a watch does: 1 for the state that it is in."),
-            (
-                GRANTED,
-                "Whether the rights to follow a kind are there, in a namespace or everywhere.",
-            ),
-            (STALE, "Whether answers may be out of date: 1 if they may, 0 if not."),
-            (VERIFIED, "Comparisons of what is known with a new list, by their result."),
-            (DIFFERENCES, "Objects that differed from a new list, by how."),
-            (LAST, "When a kind was last compared with a new list, in Unix seconds."),
-            (
-                EXPIRY,
-                "When the credentials of a kind end, in Unix seconds; +Inf if they do not say when.",
-            ),
-            (HEARD, "When the cluster was last heard of, in Unix seconds; 0 for never."),
-            (
-                SNAPSHOT_AGE,
-                "How long ago the cluster was heard of, as the snapshot on disk has it, in seconds.",
-            ),
-            (SNAPSHOT_SIZE, "Size of the snapshot on disk, in bytes; 0 if it was only read."),
-            (SNAPSHOT_FAILURES, "Snapshots that could not be written, or not be used."),
-        ] {
-            describe(name, help);
+    /// Notes what a gauge is.
+    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        let labels = labels.iter().map(|(label, value)| (*label, (*value).to_owned())).collect();
+        let mut gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        gauges.insert((name, labels), value);
+    }
+
+    /// What has been told of a gauge.
+    fn of(&self, name: &'static str) -> Vec<(Labels, f64)> {
+        if name == OBJECTS {
+            let count = |kind: Kind| {
+                let count = self.objects[kind.index()].get()?.load(Ordering::Relaxed);
+                Some((vec![("kind", kind.word().to_owned())], count as f64))
+            };
+            return Kind::ALL.into_iter().filter_map(count).collect();
         }
-        Self { cluster: cluster(name, source), objects: Default::default() }
+        let gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        let these = gauges.iter().filter(|((own, _), _)| *own == name);
+        these.map(|((_, labels), value)| (labels.clone(), *value)).collect()
     }
 }
 
@@ -129,29 +227,26 @@ impl Probe for Figures {
 
     fn state(&self, kind: Kind, state: State) {
         for other in STATES {
-            let labels =
-                [("cluster", &*self.cluster), ("kind", kind.word()), ("state", other.word())];
-            gauge(WATCH, &labels).set(if other == state { 1.0 } else { 0.0 });
+            let labels = [("kind", kind.word()), ("state", other.word())];
+            self.gauge(WATCH, &labels, f64::from(other == state));
         }
     }
 
     fn standing(&self, standing: Standing, heard: u64) {
-        let labels = [("cluster", &*self.cluster)];
         let stale = standing.stale_since().is_some() || standing == Standing::Unsynced;
-        gauge(STALE, &labels).set(if stale { 1.0 } else { 0.0 });
-        gauge(HEARD, &labels).set(heard as f64);
+        self.gauge(STALE, &[], f64::from(stale));
+        self.gauge(HEARD, &[], heard as f64);
     }
 
     fn granted(&self, kind: Kind, namespace: &str, granted: bool) {
-        let labels = [("cluster", &*self.cluster), ("kind", kind.word()), ("namespace", namespace)];
-        gauge(GRANTED, &labels).set(if granted { 1.0 } else { 0.0 });
+        let labels = [("kind", kind.word()), ("namespace", namespace)];
+        self.gauge(GRANTED, &labels, f64::from(granted));
     }
 
     fn snapshot(&self, taken: u64, bytes: u64) {
-        let labels = [("cluster", &*self.cluster)];
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        gauge(SNAPSHOT_AGE, &labels).set(now.saturating_sub(taken) as f64);
-        gauge(SNAPSHOT_SIZE, &labels).set(bytes as f64);
+        self.gauge(SNAPSHOT_AGE, &[], now.saturating_sub(taken) as f64);
+        self.gauge(SNAPSHOT_SIZE, &[], bytes as f64);
     }
 
     fn snapshot_failed(&self) {
@@ -167,7 +262,7 @@ impl Probe for Figures {
             counter(DIFFERENCES, &labels).increment(verdict.count(difference) as u64);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        gauge(LAST, &[cluster, kind]).set(now.as_secs_f64().trunc());
+        self.gauge(LAST, &[kind], now.as_secs_f64().trunc());
     }
 
     fn unverified(&self, kind: Kind) {
@@ -176,13 +271,88 @@ impl Probe for Figures {
     }
 
     fn expiry(&self, kind: &str, end: Option<u64>) {
-        let labels = [("cluster", &*self.cluster), ("kind", kind)];
-        gauge(EXPIRY, &labels).set(end.map_or(f64::INFINITY, |end| end as f64));
+        self.gauge(EXPIRY, &[("kind", kind)], end.map_or(f64::INFINITY, |end| end as f64));
     }
 
     fn objects(&self, kind: Kind, count: usize) {
-        let labels = [("cluster", &*self.cluster), ("kind", kind.word())];
-        let objects = self.objects[kind.index()].get_or_init(|| gauge(OBJECTS, &labels));
-        objects.set(count as f64);
+        self.objects[kind.index()]
+            .get_or_init(AtomicUsize::default)
+            .store(count, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The figures of the only set of a cluster.
+    pub(crate) fn of_one(source: &Source) -> (Arc<Joint>, Arc<Figures>) {
+        let joint = Joint::new(&cluster("", source));
+        let figures = joint.one_more();
+        (joint, figures)
+    }
+
+    /// The gauges of a cluster, a line each.
+    fn gauges(cluster: &str) -> Vec<String> {
+        let page = metrics::render();
+        let own = format!("cluster=\"{cluster}\"");
+        let lines = page.lines().filter(|line| line.contains(&own) && !line.contains("} 0"));
+        let short = |line: &str| {
+            let line = line.replace(&own, "").replace("causeway_kubernetes_", "");
+            line.replace(['"', '{', '}'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        lines.map(short).collect()
+    }
+
+    #[test]
+    fn of_several_sets_the_worst_counts_and_objects_add_up() {
+        let joint = Joint::new("two-sets");
+        let (one, other) = (joint.one_more(), joint.one_more());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        // Whoever tells it last.
+        for turn in 0..2 {
+            let tell = |number: usize| match number {
+                0 => {
+                    one.standing(Standing::Away { since: 100 }, 100);
+                    one.state(Kind::Slices, State::Failing);
+                    one.granted(Kind::Slices, "shop", false);
+                    one.objects(Kind::Services, 3);
+                    one.snapshot(now - 5000, 50);
+                    one.expiry("token", Some(900));
+                }
+                _ => {
+                    other.standing(Standing::Live, 200);
+                    other.state(Kind::Slices, State::Watching);
+                    other.granted(Kind::Slices, "shop", true);
+                    other.objects(Kind::Services, 4);
+                    other.snapshot(now, 70);
+                    other.expiry("token", Some(800));
+                }
+            };
+            tell(turn);
+            tell(1 - turn);
+            let lines = gauges("two-sets");
+            for want in [
+                "stale 1",
+                "heard_timestamp_seconds 100",
+                "watch_state ,kind= endpointslices ,state= failing 1",
+                "watch_state ,kind= endpointslices ,state= watching 1",
+                "objects ,kind= services 7",
+                "snapshot_size_bytes 120",
+                "credential_expiry_timestamp_seconds ,kind= token 800",
+            ] {
+                assert!(lines.iter().any(|line| line == want), "{turn} {want}: {lines:?}");
+            }
+            let age = lines.iter().find_map(|line| line.strip_prefix("snapshot_age_seconds "));
+            assert!(age.unwrap().parse::<u64>().unwrap() >= 5000, "{lines:?}");
+            assert!(!lines.iter().any(|line| line.starts_with("granted")), "{lines:?}");
+        }
+        // What a set has told goes with it.
+        drop(one);
+        let lines = gauges("two-sets");
+        assert!(!lines.iter().any(|line| line.starts_with("stale")), "{lines:?}");
+        assert!(lines.iter().any(|line| line == "objects ,kind= services 4"), "{lines:?}");
+        drop(other);
+        assert_eq!(gauges("two-sets"), <[String; 0]>::default());
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use engine::metrics::{describe, gauge};
+use engine::metrics::{self, Collect, describe};
 use k8s::Store;
 
 use super::source::Watched;
@@ -22,19 +22,24 @@ const KINDS: [&str; 2] = ["services", "endpoints"];
 /// All declared clusters that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    /// Their watches by name: those that came last.
-    all: Mutex<BTreeMap<Box<str>, Weak<Watched>>>,
+    /// Their watches by name: several sets where blocks want to see different things.
+    all: Mutex<BTreeMap<Box<str>, Vec<Weak<Watched>>>>,
+    /// How many addresses each pair of them shares, of each kind.
+    found: Mutex<BTreeMap<Pair, usize>>,
     /// Who looks: one task of all that want to.
     turn: tokio::sync::Mutex<Seen>,
 }
+
+/// Two clusters and a kind, by its index in [`KINDS`].
+type Pair = (Box<str>, Box<str>, usize);
 
 /// What the last look saw.
 #[derive(Debug, Default)]
 struct Seen {
     /// The versions of the stores.
     versions: Vec<u64>,
-    /// The pairs that have been told, and of what kind.
-    told: HashSet<(Box<str>, Box<str>, usize)>,
+    /// The pairs that have been told.
+    told: HashSet<Pair>,
 }
 
 /// How much of one cluster another has too.
@@ -55,52 +60,84 @@ impl Overlap {
 }
 
 impl Registry {
-    /// Takes a cluster up.
-    pub(super) fn add(&self, name: &str, watched: &Arc<Watched>) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(name.into(), Arc::downgrade(watched));
+    /// A registry without clusters, whose figures are there as long as it is.
+    pub(super) fn new() -> Arc<Self> {
+        describe(OVERLAPS, "Addresses of a cluster that lie where another one has its own.");
+        let registry = Arc::default();
+        metrics::collect(&registry);
+        registry
     }
 
-    /// The clusters that are followed and known.
-    fn known(&self) -> Vec<(Box<str>, Store)> {
+    /// Takes a cluster's watches up, if they are new.
+    pub(super) fn add(&self, name: &str, watched: &Arc<Watched>) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, watched| watched.strong_count() > 0);
+        let sets = all.entry(name.into()).or_default();
+        if !sets.iter().any(|set| std::ptr::eq(set.as_ptr(), Arc::as_ptr(watched))) {
+            sets.push(Arc::downgrade(watched));
+        }
+    }
+
+    /// The clusters that are followed and known, each by all that is seen of it.
+    fn known(&self) -> Vec<(Box<str>, Vec<Store>)> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let store = |watched: &Weak<Watched>| Some(watched.upgrade()?.store().clone());
-        let known = all.iter().filter_map(|(name, watched)| Some((name.clone(), store(watched)?)));
-        known.filter(|(_, store)| store.synced()).collect()
+        let mut known = Vec::new();
+        all.retain(|name, sets| {
+            sets.retain(|set| set.strong_count() > 0);
+            let stores = sets.iter().filter_map(store).filter(Store::synced).collect();
+            known.push((name.clone(), stores));
+            !sets.is_empty()
+        });
+        known
     }
 
     /// Compares all clusters for ever, whenever one has changed.
     pub(super) async fn watch(&self) {
-        describe(OVERLAPS, "Addresses of a cluster that lie where another one has its own.");
         let mut seen = self.turn.lock().await;
         loop {
             tokio::time::sleep(PERIOD).await;
             let known = self.known();
-            let versions: Vec<u64> = known.iter().map(|(_, store)| store.version()).collect();
+            let stores = known.iter().flat_map(|(_, stores)| stores);
+            let versions: Vec<u64> = stores.map(Store::version).collect();
             if versions != seen.versions {
                 seen.versions = versions;
-                seen.look(&known).await;
+                self.look(&mut seen, &known).await;
             }
+        }
+    }
+
+    /// Compares these clusters, each with those behind it. Where several sets see different things of one, what counts is the
+    /// two that share the most.
+    async fn look(&self, seen: &mut Seen, known: &[(Box<str>, Vec<Store>)]) {
+        let mut found = BTreeMap::new();
+        for (index, (name, stores)) in known.iter().enumerate() {
+            for (other, others) in known.iter().skip(index + 1) {
+                let Some(most) = most(stores, others).await else { continue };
+                for (kind, overlap) in most.into_iter().enumerate() {
+                    found.insert((name.clone(), other.clone(), kind), overlap.count);
+                    seen.tell(name, other, kind, overlap);
+                }
+            }
+        }
+        // A cluster that is no longer followed is told of anew when it is back.
+        seen.told.retain(|pair| found.contains_key(pair));
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+}
+
+impl Collect for Registry {
+    fn collect(&self, figures: &mut metrics::Figures) {
+        for ((name, other, kind), count) in
+            &*self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            let word = KINDS.get(*kind).copied().unwrap_or_default();
+            let labels = [("cluster", &**name), ("other", &**other), ("kind", word)];
+            figures.gauge(OVERLAPS, &labels, *count as f64);
         }
     }
 }
 
 impl Seen {
-    /// Compares these clusters, each with those behind it.
-    async fn look(&mut self, known: &[(Box<str>, Store)]) {
-        for (index, (name, store)) in known.iter().enumerate() {
-            for (other, others) in known.iter().skip(index + 1) {
-                let found = compare(store, others).await;
-                for ((kind, word), overlap) in KINDS.into_iter().enumerate().zip(found) {
-                    let labels = [("cluster", &**name), ("other", &**other), ("kind", word)];
-                    gauge(OVERLAPS, &labels).set(overlap.count as f64);
-                    self.tell(name, other, kind, overlap);
-                }
-            }
-        }
-    }
-
     /// Tells of an overlap that has not been told, and of the end of one that has.
     fn tell(&mut self, name: &str, other: &str, kind: usize, overlap: Overlap) {
         let key = (name.into(), other.into(), kind);
@@ -117,6 +154,22 @@ impl Seen {
             _ => {}
         }
     }
+}
+
+/// What two clusters share, of which there is all that is seen of them; none where nothing is.
+async fn most(stores: &[Store], others: &[Store]) -> Option<[Overlap; 2]> {
+    let mut most = None::<[Overlap; 2]>;
+    for store in stores {
+        for other in others {
+            let these = compare(store, other).await;
+            for (most, this) in most.get_or_insert_default().iter_mut().zip(these) {
+                if this.count > most.count {
+                    *most = this;
+                }
+            }
+        }
+    }
+    most
 }
 
 /// How many addresses of services, and of their endpoints, lie where the other cluster has its own. Of services that is a
@@ -203,17 +256,25 @@ endpoints: [{{addresses: [{endpoint}]}}]
         let (_one, one) = cluster("10.96.0.10", "10.244.0.5");
         let (_same, same) = cluster("10.96.0.11", "10.244.0.6");
         let (_far, far) = cluster("10.97.0.11", "10.244.0.6");
-        let mut seen = Seen::default();
+        let (registry, mut seen) = (Registry::new(), Seen::default());
         logged();
-        let pair = |other: &Store| [("a".into(), one.clone()), ("b".into(), other.clone())];
-        seen.look(&pair(&same)).await;
-        seen.look(&pair(&same)).await;
+        let pair = |others: &[&Store]| {
+            let others = others.iter().map(|store| Store::clone(store)).collect();
+            [("a".into(), vec![one.clone()]), ("b".into(), others)]
+        };
+        // Whichever of the sets that see different things of a cluster came last.
+        for others in [[&same, &far], [&far, &same]] {
+            registry.look(&mut seen, &pair(&others)).await;
+        }
         let [line] = &logged()[..] else { panic!("not one line") };
         assert!(line.contains("clusters a and b overlap: 1 addresses of services"), "{line}");
         let gauge = "causeway_kubernetes_overlaps{cluster=\"a\",kind=\"services\",other=\"b\"} ";
-        assert!(engine::metrics::render().contains(&format!("{gauge}1")));
-        seen.look(&pair(&far)).await;
+        assert!(metrics::render().contains(&format!("{gauge}1")));
+        registry.look(&mut seen, &pair(&[&far])).await;
         assert_eq!(logged().len(), 1);
-        assert!(engine::metrics::render().contains(&format!("{gauge}0")));
+        assert!(metrics::render().contains(&format!("{gauge}0")));
+        // One that is not known has no figures.
+        registry.look(&mut seen, &pair(&[])).await;
+        assert!(!metrics::render().contains(gauge));
     }
 }

@@ -11,7 +11,7 @@ use k8s::{Keep, Selector, Store, WatchSet};
 use wire::Name;
 
 use super::connection::Connection;
-use super::metrics::{self, Figures};
+use super::metrics::{self, Joint};
 use super::overlap::Registry;
 use super::status::Status;
 use super::verify;
@@ -106,18 +106,19 @@ impl Source {
             verify: connection.verify,
             ..k8s::Config::new(source)
         };
+        let cluster = metrics::cluster(name, &watch.source);
+        let joint = Joint::shared(setup, &cluster)?;
         // A declared cluster has watches and figures of its own.
         let watched = setup.share(&format!("{name} {}", watch.key()), || {
             let runtime = tokio::runtime::Handle::try_current()
                 .map_err(|_| place.wrong("can only be started inside a runtime"))?;
-            let figures = Figures::new(name, &watch.source);
-            let watches = WatchSet::start(&watch, Arc::new(figures), &runtime);
+            let watches = WatchSet::start(&watch, joint.one_more(), &runtime);
             Ok(Arc::new(Watched::new(watches)))
         })?;
         // Watches that another block or the configuration before has started may have been told otherwise.
         watched.watches.verify_every(connection.verify);
         if !matches!(watch.source, k8s::Source::Manifests(_)) {
-            verify::register(setup, &metrics::cluster(name, &watch.source), &watched.watches)?;
+            verify::register(setup, &cluster, &watched.watches)?;
         }
         let folder = match &watch.source {
             k8s::Source::Manifests(folder) => folder.display().to_string(),
@@ -135,7 +136,7 @@ impl Source {
             _ => keep_last(setup, &watched.watches),
         }
         if !name.is_empty() && setup.clusters().len() > 1 {
-            let registry = setup.share("clusters", || Ok(Arc::<Registry>::default()))?;
+            let registry = setup.share("clusters", || Ok(Registry::new()))?;
             registry.add(name, &watched);
             setup.task(|mut stop| async move {
                 tokio::select! {
