@@ -247,19 +247,14 @@ impl Cache {
         Step::Next
     }
 
-    /// Keeps the answer if it may be kept, and makes it what the client is to see: one TTL for all records, no options, AD
-    /// for those who understand it (RFC 6840 §5.8).
+    /// Keeps the answer if it may be kept, and makes it what the client is to see: one TTL for all records, AD for those who
+    /// understand it (RFC 6840 §5.8). Options are for this client, and are not kept.
     fn pass_entry(&self, x: &mut Exchange, now: Moment, is_refresh: bool) -> Entry {
         let random = x.random();
         let is_personal = x.is_personal();
         let (request, answer) = x.parts_mut();
         // What may be out of date is asked for again: where it comes from is at hand, and may know better any moment.
-        if stale::is_noted(answer) {
-            if !wants_ad(request) {
-                answer.flags.set(Flags::AD, false);
-            }
-            return Entry::Nothing;
-        }
+        let is_stale = stale::is_noted(answer);
         let entry = Entry::of(request, answer);
         let ttl = Entry::ttl(request, answer);
         let (success, denial) = (&self.config.success, &self.config.denial);
@@ -270,10 +265,11 @@ impl Cache {
             Entry::Nothing | Entry::Success { .. } => success.clamp(ttl),
         };
         // What depends on who asks is nobody else's.
-        let entry = if is_personal { Entry::Nothing } else { entry };
+        let entry = if is_personal || is_stale { Entry::Nothing } else { entry };
         let kept = self.keep(request, answer, entry, seconds, now, is_refresh, random);
-        answer.records_mut().iter_mut().for_each(|rr| rr.ttl = seconds);
-        answer.options.clear();
+        if !is_stale {
+            answer.records_mut().iter_mut().for_each(|rr| rr.ttl = seconds);
+        }
         if !wants_ad(request) {
             answer.flags.set(Flags::AD, false);
         }

@@ -206,7 +206,8 @@ async fn what_is_kept_and_how_it_is_given() {
         ("nodata.test", "NOERROR rd ra |  | test. 20 SOA ns.test. ns.test. 1 2 3 4 300".to_owned(), Some(format!("{hit} | test. 20 SOA ns.test. ns.test. 1 2 3 4 300"))),
         ("nosoa.test", "NXDOMAIN rd ra".to_owned(), None),
         ("empty.test", "NOERROR rd ra".to_owned(), Some("NOERROR aa rd ra".to_owned())),
-        ("fail.test +edns", "SERVFAIL rd ra".to_owned(), Some("SERVFAIL aa rd ra | EDE 13 ".to_owned())),
+        // The reason is for who has asked (RFC 8914 §3).
+        ("fail.test +edns", "SERVFAIL rd ra | EDE 9 no key".to_owned(), Some("SERVFAIL aa rd ra | EDE 13 ".to_owned())),
         ("notimp.test", "NOTIMP rd ra".to_owned(), Some("NOTIMP aa rd ra".to_owned())),
         ("refused.test", "REFUSED rd ra".to_owned(), None),
         ("referral.test", "NOERROR rd ra |  | test. 5 NS t.test.".to_owned(), Some(format!("{hit} | test. 5 NS t.test."))),
@@ -217,7 +218,7 @@ async fn what_is_kept_and_how_it_is_given() {
         ("lost.test", "NOERROR rd ra | lost.test. 100 CNAME t.test.".to_owned(), None),
         ("double.test", "NOERROR rd ra | double.test. 100 CNAME t.test.; double.test. 100 CNAME u.test.".to_owned(), None),
         ("circle.test", "NOERROR rd ra | circle.test. 9 CNAME circle.test.".to_owned(), None),
-        ("near.test +edns", "NOERROR rd ra | near.test. 60 A 198.51.100.1".to_owned(), None),
+        ("near.test +edns", "NOERROR rd ra | near.test. 60 A 198.51.100.1 | OPT 8 00011818c63364".to_owned(), None),
         ("unreachable.test +edns", "SERVFAIL rd | EDE 23 on purpose".to_owned(), Some("SERVFAIL aa rd | EDE 13 ".to_owned())),
         ("broken.test", "SERVFAIL rd".to_owned(), None),
         ("silent.test", "(none)".to_owned(), None),

@@ -1,6 +1,5 @@
 //! Starts while the API server is away.
 
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::Descriptor;
@@ -8,9 +7,10 @@ use engine::testing::Bench;
 use k8s::{Config, Keep, Snapshot, Source};
 
 use super::CHAIN;
+use crate::shared::testing::Folder;
 
 /// The chain that the gateway has, as far as it matters here.
-static REAL: &[&Descriptor] =
+pub(super) static REAL: &[&Descriptor] =
     &[&crate::cache::PLUGIN, &super::super::PLUGIN, &crate::shared::testing::ANSWERS];
 
 /// What the cluster had.
@@ -26,36 +26,17 @@ metadata: {name: out, namespace: shop}
 spec: {type: ExternalName, externalName: www.example.org}
 ";
 
-/// A folder of its own, away with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// Makes a folder.
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("causeway-{name}-{}", std::process::id()));
-        drop(std::fs::remove_dir_all(&path));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
-
 /// Now, in Unix seconds.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Writes the snapshot of a cluster that nobody listens for any more.
-fn keep(folder: &Folder, taken: u64) {
+/// Writes the snapshot of a cluster at 127.0.0.1:1, where nobody listens any more, into `kept` in a folder.
+pub(super) fn keep(folder: &Folder, cluster: &str, taken: u64) {
     let keep = Keep { endpoints: true, ..Keep::default() };
-    let (_writer, store) = k8s::store_from_yaml(CLUSTER, keep.clone()).unwrap();
+    let (_writer, store) = k8s::store_from_yaml(cluster, keep.clone()).unwrap();
     let source = Source::Endpoint { url: "http://127.0.0.1:1".to_owned(), tls: None };
-    let snapshot = Snapshot { dir: folder.0.clone(), max_age: Duration::from_secs(3600) };
+    let snapshot = Snapshot { dir: folder.path("kept"), max_age: Duration::from_secs(3600) };
     let config = Config { keep, snapshot: Some(snapshot), ..Config::new(source) };
     Snapshot::write(&config, &store, taken).unwrap();
 }
@@ -75,7 +56,7 @@ async fn started(folder: &Folder) -> Bench {
                 startup_timeout 0s
             }}
         }}",
-        folder.0.display()
+        folder.path("kept").display()
     );
     let bench = Bench::new(REAL, &corefile);
     bench.built.waits.over().await.unwrap();
@@ -84,8 +65,8 @@ async fn started(folder: &Folder) -> Bench {
 
 #[tokio::test]
 async fn names_are_answered_from_the_snapshot_and_say_so() {
-    let folder = Folder::new("start-known");
-    keep(&folder, now() - 100);
+    let folder = Folder::new("");
+    keep(&folder, CLUSTER, now() - 100);
     let bench = started(&folder).await;
     // Twice: what may be out of date is not kept by `cache`, nor made to live longer.
     for _ in 0..2 {
@@ -108,12 +89,12 @@ async fn names_are_answered_from_the_snapshot_and_say_so() {
 
 #[tokio::test]
 async fn an_old_snapshot_is_not_used_and_the_start_goes_on() {
-    let folder = Folder::new("start-old");
-    keep(&folder, now() - 4000);
+    let folder = Folder::new("");
+    keep(&folder, CLUSTER, now() - 4000);
     let bench = started(&folder).await;
     let failed = bench.ask("web.shop.svc.cluster.local").await;
     assert!(failed.starts_with("SERVFAIL"), "{failed}");
-    let names: Vec<_> = std::fs::read_dir(&folder.0)
+    let names: Vec<_> = std::fs::read_dir(folder.path("kept"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

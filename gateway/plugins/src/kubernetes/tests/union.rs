@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use engine::testing::Bench;
 
+use super::snapshot::{REAL, keep, now};
 use super::{CHAIN, ask, table, union};
-use crate::shared::testing::logged;
+use crate::shared::testing::{Folder, logged};
 
 /// A cluster.
 const PROD: &str = "
@@ -107,6 +108,11 @@ apiVersion: v1
 kind: Service
 metadata: {name: near, namespace: billing}
 spec: {type: ExternalName, externalName: web.shop.svc.cluster.local}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: far, namespace: billing}
+spec: {type: ExternalName, externalName: outside.shop.svc.cluster.local}
 ---
 apiVersion: v1
 kind: Service
@@ -304,6 +310,52 @@ fn a_cluster_that_was_never_known_fails_only_what_those_before_it_lack() {
     let clusters = [("stage", None), ("prod", Some(PROD))];
     let bench = union(&clusters, &corefile("k8s.test", "cluster stage prod"));
     table(&bench, &[("web.shop.svc.k8s.test +edns", failed)]);
+}
+
+#[tokio::test]
+async fn an_alias_of_a_cluster_that_is_away_says_so_whoever_has_its_target() {
+    let folder = Folder::new("");
+    folder.write("prod/all.yaml", PROD);
+    keep(&folder, STAGE, now() - 100);
+    let corefile = folder.corefile(
+        "cluster://prod {
+            manifests DIR/prod
+            startup_timeout 10s
+        }
+        cluster://stage {
+            endpoint http://127.0.0.1:1
+            snapshot DIR/kept 1h
+            startup_timeout 0s
+        }
+        k8s.test {
+            kubernetes {
+                cluster prod stage
+            }
+            answers
+        }",
+    );
+    let bench = Bench::new(REAL, &corefile);
+    bench.built.waits.over().await.unwrap();
+    let web = "web.shop.svc.k8s.test. 5 A 10.96.0.10";
+    let live = format!("NOERROR aa rd | {web}");
+    assert_eq!(bench.ask("web.shop.svc.k8s.test +edns").await, live);
+    let stale = "| EDE 3 cluster stage: known from 10";
+    for (name, records) in [
+        // Its target is of the one that is there, in the zone or outside of it.
+        (
+            "near.billing",
+            format!("near.billing.svc.k8s.test. 5 CNAME web.shop.svc.k8s.test.; {web}"),
+        ),
+        (
+            "far.billing",
+            "far.billing.svc.k8s.test. 5 CNAME outside.shop.svc.k8s.test.; outside.shop.svc.k8s.test. 5 CNAME www.example.net.".to_owned(),
+        ),
+    ] {
+        let reply = bench.ask(&format!("{name}.svc.k8s.test +edns")).await;
+        assert!(reply.starts_with(&format!("NOERROR aa rd | {records}")), "{reply}");
+        assert!(reply.contains(stale), "{reply}");
+        assert_eq!(reply.matches("EDE").count(), 1, "{reply}");
+    }
 }
 
 #[test]
