@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use config::{Block, Diagnostic, Directive, Scheme, Word};
+use config::{Block, Diagnostic, Directive, Word};
 
 use crate::setup::Setup;
 
@@ -31,6 +31,20 @@ impl ClusterBlock {
         &self.lines
     }
 
+    /// The one of a name.
+    ///
+    /// # Errors
+    /// If there is none; the help names the nearest.
+    pub fn find<'a>(all: &'a [Self], name: &Word) -> Result<&'a Self, Diagnostic> {
+        all.iter().find(|cluster| cluster.name == name.text).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(Self::name).collect();
+            name.wrong("is no declared cluster").help(match &names[..] {
+                [] => format!("declare it beside the server blocks: cluster://{name} {{ … }}"),
+                names => config::value::known(&name.text, names),
+            })
+        })
+    }
+
     /// Reads a block, unless it is a server block.
     fn read(block: &Block) -> Option<Self> {
         let key = block.cluster()?;
@@ -52,16 +66,9 @@ impl<'a> Setup<'a> {
     /// # Errors
     /// If there is none; the help names the nearest.
     pub fn cluster(&self, name: &Word) -> Result<&'a ClusterBlock, Diagnostic> {
-        if let Some(found) = self.clusters.iter().find(|cluster| cluster.name == name.text) {
-            found.used.store(true, Ordering::Relaxed);
-            return Ok(found);
-        }
-        let names: Vec<&str> = self.clusters.iter().map(ClusterBlock::name).collect();
-        let help = match &names[..] {
-            [] => format!("declare it beside the server blocks: cluster://{name} {{ … }}"),
-            names => config::value::known(&name.text, names),
-        };
-        Err(name.wrong("is no declared cluster").help(help))
+        let found = ClusterBlock::find(self.clusters, name)?;
+        found.used.store(true, Ordering::Relaxed);
+        Ok(found)
     }
 
     /// All clusters that the Corefile declares.
@@ -107,7 +114,7 @@ pub(crate) fn unused(
 
 /// Whether a block is a server block.
 pub(crate) fn serves(block: &&Block) -> bool {
-    !block.keys.iter().any(|key| key.scheme == Scheme::Cluster)
+    block.cluster().is_none()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use wire::Request;
 use super::lookup::Look;
 use super::why::{Place, Why};
 use super::{Cluster, Pods};
-use crate::shared::cluster::address::{Reverse, is_reverse, reverse};
+use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
 use crate::shared::cluster::name::Wanted;
 use crate::shared::cluster::service::Service;
 use crate::shared::cluster::{Found, status};
@@ -125,26 +125,21 @@ impl<'l> Look<'l> {
 
     /// The object that the name is of: its kind, namespace and name.
     fn object(&self) -> Option<String> {
-        let text = |label: &[u8]| String::from_utf8_lossy(label).into_owned();
         if is_reverse(self.zone) {
             let Reverse::Address(ip) = reverse(self.name) else { return None };
             let outside = self.reader.services_by_external_ip(ip);
-            if let Some(service) = self.reader.services_by_ip(ip).chain(outside).next() {
-                return Some(format!(
-                    "Service {}/{}",
-                    text(service.namespace()),
-                    text(service.name())
-                ));
-            }
-            let (service, _) = self.reader.endpoints_by_ip(ip).next()?;
-            return Some(format!("Service {}/{}", text(service.namespace()), text(service.name())));
+            let ends = self.reader.endpoints_by_ip(ip).map(|(service, _)| service);
+            let all = self.reader.services_by_ip(ip).chain(outside);
+            return all.chain(ends).next().map(|service| {
+                format!("Service {}/{}", text(service.namespace()), text(service.name()))
+            });
         }
         match self.wanted()? {
             Wanted::Namespace { name, .. } if self.reader.namespace(name) => {
                 Some(format!("Namespace {}", text(name)))
             }
             Wanted::Pod { namespace, address } => {
-                let ip = crate::shared::cluster::address::pod_address(address)?;
+                let ip = pod_address(address)?;
                 let mut pods = self.reader.pods_by_ip(ip);
                 let pod = pods.find(|pod| pod.namespace() == namespace)?;
                 Some(format!("Pod {}/{}", text(pod.namespace()), text(pod.name())))
@@ -163,7 +158,6 @@ impl<'l> Look<'l> {
     /// What there is about the service of the name.
     fn facts(&self) -> Vec<(&'static str, Value)> {
         let Some((_, service)) = self.service_of() else { return Vec::new() };
-        let text = |label: &[u8]| String::from_utf8_lossy(label).into_owned();
         let ips: Vec<String> = service.ips.map(|ip| ip.to_string()).take(MOST).collect();
         let ports = service.ports.take(MOST);
         let ports: Vec<String> = ports
@@ -195,7 +189,6 @@ impl<'l> Look<'l> {
 
     /// A name that is there and nearly the one that is missing.
     fn near(&self) -> Option<String> {
-        let text = |label: &[u8]| String::from_utf8_lossy(label).into_owned();
         match self.why() {
             Why::NoNamespace(name) => {
                 let names: Vec<String> = self.reader.namespaces().map(text).collect();
@@ -232,9 +225,13 @@ impl<'l> Look<'l> {
     }
 }
 
+/// A label as text.
+fn text(label: &[u8]) -> String {
+    String::from_utf8_lossy(label).into_owned()
+}
+
 /// The services of a namespace.
 fn names_in(reader: &Reader<'_>, namespace: &[u8], imported: bool) -> Vec<String> {
-    let text = |label: &[u8]| String::from_utf8_lossy(label).into_owned();
     match imported {
         true => {
             let all = reader.imports().into_iter().filter(|one| one.namespace() == namespace);

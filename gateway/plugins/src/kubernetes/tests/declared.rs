@@ -2,6 +2,8 @@
 
 use engine::testing::Bench;
 
+use crate::shared::testing::Folder;
+
 /// A block that declares a cluster, and one that uses it.
 fn corefile(declared: &str, uses: &str) -> String {
     format!(
@@ -58,13 +60,12 @@ fn a_wrong_declaration_is_told_once_however_many_use_it() {
 
 #[tokio::test]
 async fn declared_clusters_answer_under_any_zone_and_outlive_a_reload() {
-    let folder = std::env::temp_dir().join(format!("causeway-declared-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new("");
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: 10.96.0.9}\n";
-    std::fs::write(folder.join("shop.yaml"), service).unwrap();
+    folder.write("objects/shop.yaml", service);
     let corefile = format!(
         "(uses) {{\n kubernetes {{\n cluster prod\n }}\n}}\na.test {{\n import uses\n}}\nb.test {{\n import uses\n}}\ncluster://prod {{\n manifests {}\n startup_timeout 10s\n}}\n",
-        folder.display()
+        folder.path("objects").display()
     );
     let mut bench = Bench::new(crate::CHAIN, &corefile);
     assert!(bench.built.warnings.is_empty(), "{:?}", bench.built.warnings);
@@ -74,7 +75,6 @@ async fn declared_clusters_answer_under_any_zone_and_outlive_a_reload() {
     assert_eq!(bench.now("web.shop.svc.b.test"), reply("b.test"));
     bench.reload(&corefile.replace("b.test", "c.test")).unwrap();
     assert_eq!(bench.now("web.shop.svc.c.test"), reply("c.test"), "the watches went on");
-    std::fs::remove_dir_all(&folder).unwrap();
     let page = engine::metrics::render();
     let own = "causeway_kubernetes_objects{cluster=\"prod\",kind=\"services\"} 1";
     assert!(page.contains(own), "{page}");
@@ -82,20 +82,21 @@ async fn declared_clusters_answer_under_any_zone_and_outlive_a_reload() {
 
 #[tokio::test]
 async fn two_sets_of_a_cluster_have_figures_together() {
-    let folder = std::env::temp_dir().join(format!("causeway-two-sets-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new("");
     let service = |name: &str, tier: &str| {
         format!(
             "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop, labels: {{tier: {tier}}}}}\nspec: {{clusterIP: 10.96.0.9}}\n---\n"
         )
     };
     let services = [service("a", "web"), service("b", "web"), service("c", "data")].concat();
-    std::fs::write(folder.join("shop.yaml"), services).unwrap();
+    folder.write("objects/shop.yaml", &services);
     let block = |zone: &str, more: &str| {
         format!("{zone} {{\n kubernetes {{\n cluster twice\n {more}\n }}\n}}\n")
     };
-    let declared =
-        format!("cluster://twice {{\n manifests {}\n startup_timeout 10s\n}}\n", folder.display());
+    let declared = format!(
+        "cluster://twice {{\n manifests {}\n startup_timeout 10s\n}}\n",
+        folder.path("objects").display()
+    );
     let (web, data) = (block("a.test", "labels tier=web"), block("b.test", "labels tier=data"));
     let mut bench = Bench::new(crate::CHAIN, &[&*declared, &web, &data].concat());
     bench.built.waits.over().await.unwrap();
@@ -114,5 +115,4 @@ async fn two_sets_of_a_cluster_have_figures_together() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(objects().as_deref(), Some("1"));
-    std::fs::remove_dir_all(&folder).unwrap();
 }

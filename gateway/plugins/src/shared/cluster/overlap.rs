@@ -259,7 +259,7 @@ endpoints: [{{addresses: [{endpoint}]}}]
         let (registry, mut seen) = (Registry::new(), Seen::default());
         logged();
         let pair = |others: &[&Store]| {
-            let others = others.iter().map(|store| Store::clone(store)).collect();
+            let others = others.iter().copied().cloned().collect();
             [("a".into(), vec![one.clone()]), ("b".into(), others)]
         };
         // Whichever of the sets that see different things of a cluster came last.

@@ -65,15 +65,7 @@ fn places(follows: &Follows, declared: &[ClusterBlock]) -> Result<Vec<String>, D
     }
     let mut all = Vec::new();
     for word in &follows.clusters {
-        let Some(block) = declared.iter().find(|block| block.name() == word.text) else {
-            let names: Vec<&str> = declared.iter().map(ClusterBlock::name).collect();
-            let wrong = word.wrong("is no declared cluster");
-            return Err(match &names[..] {
-                [] => wrong
-                    .help(format!("declare it beside the server blocks: cluster://{word} {{ … }}")),
-                names => wrong.help(config::value::known(&word.text, names)),
-            });
-        };
+        let block = ClusterBlock::find(declared, word)?;
         if Connection::declared(block)?.place().is_some() {
             all.push(block.name().to_owned());
         }
