@@ -38,7 +38,7 @@ pub use layout::{Layout, Listening};
 pub use live::{Link, Live, Progress, Site};
 pub use plugin::{
     Carry, Hop, Kind, Metadata, Observer, Plugin, Provider, Ready, Role, Roles, SearchPath, Step,
-    Stream, Tap, Transfer, View, Work,
+    Stream, Tap, Transfer, View, Wanted, Work,
 };
 pub use process::{Hold, Linger, Process};
 pub use route::{Group, GroupKey, ListenerId, Route, Routes};

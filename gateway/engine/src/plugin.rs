@@ -191,13 +191,34 @@ pub trait Ready: fmt::Debug + Send + Sync {
 
 /// Has zones that others may copy.
 pub trait Transfer: fmt::Debug + Send + Sync {
-    /// The records of `zone`: of all of it from SOA to SOA, or since `serial` if that is possible; the SOA record alone if
-    /// `serial` is not older than the zone. None if this is not its zone; a fault if it is and cannot be copied now. May take
-    /// some time, so it is not called in a hook.
-    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>>;
+    /// The records of `zone` that are wanted; the SOA record alone if a client's serial is not older than the zone. None if this
+    /// is not its zone; a fault if it is and cannot be copied now. May take some time, so it is not called in a hook.
+    fn transfer(&self, zone: &Name, wanted: Wanted) -> Option<Result<Box<dyn Stream>, Fault>>;
 
     /// Calls `each` with every zone that can be copied now, and its serial.
     fn serials(&self, each: &mut dyn FnMut(&Name, u32));
+}
+
+/// What a client wants of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of it, from SOA to SOA.
+    Whole,
+    /// What has changed since this serial, if that is possible; else all of it.
+    Since(u32),
+    /// What has changed since this serial, if that is possible; else the SOA record alone, which is all that counts of anything
+    /// else: there is no room for more. Anybody can ask this in another's name, so it must cost little.
+    Changes(u32),
+}
+
+impl Wanted {
+    /// The client's serial, if it has the zone.
+    pub fn serial(self) -> Option<u32> {
+        match self {
+            Self::Whole => None,
+            Self::Since(serial) | Self::Changes(serial) => Some(serial),
+        }
+    }
 }
 
 /// Sees what plugins ask upstreams on a query's behalf.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer};
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer, Wanted};
 use wire::{Name, class, opcode};
 
 use super::folder::Folder;
@@ -48,9 +48,9 @@ impl Plugin for Auto {
 }
 
 impl Transfer for Auto {
-    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
+    fn transfer(&self, zone: &Name, wanted: Wanted) -> Option<Result<Box<dyn Stream>, Fault>> {
         let served = self.folder.zones().of(zone).filter(|_| self.gate.has(zone)).cloned();
-        served.map(|served| served.transfer(serial))
+        served.map(|served| served.transfer(wanted.serial()))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer};
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer, Wanted};
 use wire::{Name, class, opcode};
 
 use crate::shared::fall::Fall;
@@ -38,8 +38,8 @@ impl Plugin for FilePlugin {
 }
 
 impl Transfer for FilePlugin {
-    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
-        self.0.of(zone).map(|(served, _)| served.transfer(serial))
+    fn transfer(&self, zone: &Name, wanted: Wanted) -> Option<Result<Box<dyn Stream>, Fault>> {
+        self.0.of(zone).map(|(served, _)| served.transfer(wanted.serial()))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {

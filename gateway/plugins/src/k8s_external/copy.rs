@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Fault, Stream, Transfer};
+use engine::{Fault, Stream, Transfer, Wanted};
 use k8s::{EndpointRef, Reader, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
@@ -19,13 +19,13 @@ use crate::shared::sheet::Sheet;
 const UNKNOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(NOT_READY), why: NOT_KNOWN };
 
 impl Transfer for External {
-    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
+    fn transfer(&self, zone: &Name, wanted: Wanted) -> Option<Result<Box<dyn Stream>, Fault>> {
         let journal = self.0.journals.of(zone)?;
         if !self.0.is_known() {
             return Some(Err(UNKNOWN));
         }
         let book: Arc<dyn Book> = Arc::<Outside>::clone(&self.0);
-        Some(Ok(journal.transfer(book, serial)))
+        Some(Ok(journal.transfer(book, wanted)))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {

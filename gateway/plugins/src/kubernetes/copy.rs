@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Fault, Stream, Transfer};
+use engine::{Fault, Stream, Transfer, Wanted};
 use k8s::{EndpointRef, Reader, ServiceKind, ServiceRef, Store, Touched};
 use wire::{Answer, Name, Section, rcode, rtype};
 
@@ -22,14 +22,14 @@ const SERVICES: &[u8] = b"\x03svc";
 const UNKNOWN: Fault = Fault { rcode: rcode::SERVFAIL, ede: Some(NOT_READY), why: NOT_KNOWN };
 
 impl Transfer for Kubernetes {
-    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
+    fn transfer(&self, zone: &Name, wanted: Wanted) -> Option<Result<Box<dyn Stream>, Fault>> {
         let cluster = &self.0;
         let journal = cluster.journals.of(zone)?;
         if !cluster.members.all_known() {
             return Some(Err(UNKNOWN));
         }
         let book: Arc<dyn Book> = Arc::<Cluster>::clone(cluster);
-        Some(Ok(journal.transfer(book, serial)))
+        Some(Ok(journal.transfer(book, wanted)))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {

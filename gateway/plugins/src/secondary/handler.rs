@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer};
+use engine::{Carry, Exchange, Fault, Plugin, Provider, Step, Stream, Transfer, Wanted};
 use wire::{Name, class, opcode, rcode, rtype};
 
 use super::book::Book;
@@ -95,9 +95,9 @@ impl Plugin for Secondary {
 }
 
 impl Transfer for Secondary {
-    fn transfer(&self, zone: &Name, serial: Option<u32>) -> Option<Result<Box<dyn Stream>, Fault>> {
+    fn transfer(&self, zone: &Name, wanted: Wanted) -> Option<Result<Box<dyn Stream>, Fault>> {
         let served = Arc::clone(&self.book.zones().of(zone)?.0.served);
-        Some(served.transfer(serial))
+        Some(served.transfer(wanted.serial()))
     }
 
     fn serials(&self, each: &mut dyn FnMut(&Name, u32)) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Carry, Exchange, Fault, Plugin, Role, Step, Stream, Transport, Work};
+use engine::{Carry, Exchange, Fault, Plugin, Role, Step, Stream, Transport, Wanted, Work};
 use tokio::time::timeout;
 use wire::{Answer, Section, class, rcode, rtype, scan};
 
@@ -70,22 +70,31 @@ impl Plugin for Transfer {
     fn work<'a>(&'a self, x: &'a mut Exchange, Carry(bits): Carry) -> Work<'a> {
         Box::pin(async move {
             let incremental = bits & INCREMENTAL != 0;
+            let is_datagram = x.query.transport.is_datagram();
             // The lower half is the serial; 0 is what those say who have none yet.
-            let serial = incremental.then_some(bits as u32).filter(|serial| *serial != 0);
-            let Ok(Ok(slot)) = timeout(PATIENCE, Arc::clone(&self.slots).acquire_owned()).await
-            else {
-                return Step::Fail(BUSY);
+            let wanted = match (bits as u32, incremental) {
+                (serial, true) if is_datagram => Wanted::Changes(serial),
+                (1.., true) => Wanted::Since(bits as u32),
+                _ => Wanted::Whole,
             };
+            let slots = Arc::clone(&self.slots);
+            let slot = if is_datagram {
+                // Whoever sends many in another's name keeps nobody waiting who has a connection.
+                slots.try_acquire_owned().ok()
+            } else {
+                timeout(PATIENCE, slots.acquire_owned()).await.ok().and_then(Result::ok)
+            };
+            let Some(slot) = slot else { return Step::Fail(BUSY) };
             for (_, role) in self.roles.iter() {
                 let Role::Transfer(source) = role else { continue };
                 let (source, zone) = (Arc::clone(source), x.request().name.clone());
                 let copied =
-                    tokio::task::spawn_blocking(move || source.transfer(&zone, serial)).await;
+                    tokio::task::spawn_blocking(move || source.transfer(&zone, wanted)).await;
                 match copied {
                     Ok(None) => {}
                     Ok(Some(Ok(inner))) => {
                         let told = Told::new(inner, x, incremental, slot);
-                        if x.query.transport.is_datagram() {
+                        if is_datagram {
                             return datagram(x, told);
                         }
                         return x.stream(Box::new(told));
@@ -116,10 +125,12 @@ fn serial(query: &[u8]) -> Option<u32> {
 fn datagram(x: &mut Exchange, mut stream: Told) -> Step {
     let mut page = Answer::default();
     stream.next(&mut page);
-    let is_whole = !stream.next(&mut Answer::default());
     let are_changes = page.records().get(1).is_none_or(|rr| rr.rtype == rtype::SOA);
     let room = x.limit(usize::from(u16::MAX));
-    if !is_whole || !are_changes || page.message_len(x.query.parts.question_len) > room {
+    let fits = are_changes
+        && page.message_len(x.query.parts.question_len) <= room
+        && !stream.next(&mut Answer::default());
+    if !fits {
         let mut first = true;
         page.retain(|_| std::mem::take(&mut first));
     }

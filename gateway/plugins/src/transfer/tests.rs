@@ -396,52 +396,104 @@ async fn xfr_04_transfers_at_a_time_are_bounded() {
     drop(third);
 }
 
+/// The reply to an IXFR query of a client that has `theirs` (RFC 1995 §3); `by` is its transport.
+async fn since(bench: &Bench, by: &str, theirs: u32) -> String {
+    let mut x = bench.exchange(&format!("cluster.local IXFR {by}"));
+    x.query.wire[9] = 1;
+    let numbers = [theirs, 1, 1, 1, 1].map(u32::to_be_bytes);
+    x.query.wire.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0]);
+    x.query.wire.extend_from_slice(numbers.as_flattened());
+    let mut out = Vec::new();
+    if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
+        live.complete(&mut x, &mut out).await;
+    }
+    if by.is_empty() {
+        assert!(!x.is_streaming() && out.len() <= 512);
+    }
+    while x.more(65535, &mut out) {}
+    shorten(&show(&out))
+}
+
+/// Adds a service with these ports, and lets the time pass that it takes to be published.
+async fn add_service(name: &'static str, ports: &[&'static str]) {
+    let port = |name: &&'static str| k8s::Port {
+        name: (*name).into(),
+        protocol: k8s::Protocol::Tcp,
+        number: 80,
+    };
+    apply(&k8s::Event::Apply(k8s::Object::Service(k8s::Service {
+        meta: k8s::Meta { namespace: "shop".into(), name: name.into(), version: 0 },
+        cluster_ips: vec!["10.96.10.11".parse().unwrap()],
+        ports: ports.iter().map(port).collect(),
+        ..k8s::Service::default()
+    })));
+    tokio::time::advance(Duration::from_secs(2)).await;
+}
+
+/// The SOA record of the cluster's zone alone.
+const ALONE: &str = "NOERROR aa rd | SOA(cluster.local. 5)";
+
 /// IXFR by UDP (RFC 1995 §2): what has changed if that fits, else the SOA record alone.
 #[tokio::test(start_paused = true)]
 async fn changes_come_by_udp_if_they_fit() {
     let bench = bench(SHOP, &corefile("transfer {\n to *\n }"));
     let all = records(&bench, "cluster.local AXFR +tcp").await.0;
     let first = serial(&bench, "cluster.local");
-    let ask = async |theirs: u32| {
-        let mut x = bench.exchange("cluster.local IXFR");
-        x.query.wire[9] = 1;
-        let numbers = [theirs, 1, 1, 1, 1].map(u32::to_be_bytes);
-        x.query.wire.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0]);
-        x.query.wire.extend_from_slice(numbers.as_flattened());
-        let mut out = Vec::new();
-        if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut out) {
-            live.complete(&mut x, &mut out).await;
-        }
-        assert!(!x.is_streaming() && out.len() <= 512);
-        shorten(&show(&out))
-    };
-    let alone = "NOERROR aa rd | SOA(cluster.local. 5)";
-    assert_eq!(ask(first).await, alone);
+    assert_eq!(since(&bench, "", first).await, ALONE);
     // The whole zone does not go by UDP.
     assert!(all.len() > 5);
-    assert_eq!(ask(first.wrapping_sub(1)).await, alone);
-    let service = |name: &'static str, ports: &[&'static str]| {
-        let port = |name: &&'static str| k8s::Port {
-            name: (*name).into(),
-            protocol: k8s::Protocol::Tcp,
-            number: 80,
-        };
-        apply(&k8s::Event::Apply(k8s::Object::Service(k8s::Service {
-            meta: k8s::Meta { namespace: "shop".into(), name: name.into(), version: 0 },
-            cluster_ips: vec!["10.96.10.11".parse().unwrap()],
-            ports: ports.iter().map(port).collect(),
-            ..k8s::Service::default()
-        })));
-    };
-    service("new", &[]);
-    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(since(&bench, "", first.wrapping_sub(1)).await, ALONE);
+    add_service("new", &[]).await;
     let soa = "SOA(cluster.local. 5)";
     let new = "new.shop.svc.cluster.local. 5 A 10.96.10.11";
-    assert_eq!(ask(first).await, format!("NOERROR aa rd | {soa}; {soa}; {soa}; {new}; {soa}"));
-    service("longer-than-others", &["a-port-with-a-name", "another-with-one", "third"]);
-    tokio::time::advance(Duration::from_secs(2)).await;
-    assert_eq!(ask(first).await, alone);
+    let changes = format!("NOERROR aa rd | {soa}; {soa}; {soa}; {new}; {soa}");
+    assert_eq!(since(&bench, "", first).await, changes);
+    // Who has got them so goes on from there.
+    let second = serial(&bench, "cluster.local");
+    add_service("longer-than-others", &["a-port-with-a-name", "another-with-one", "third"]).await;
+    assert_eq!(since(&bench, "", first).await, ALONE);
     assert_ne!(serial(&bench, "cluster.local"), first);
+    assert!(since(&bench, "+tcp", second).await.starts_with(&format!("{ALONE}; {soa}; {soa}; ")));
+}
+
+/// A query by UDP may be in another's name: it has no zone copied, and what it got nothing of counts as handed out to nobody.
+#[tokio::test(start_paused = true)]
+async fn queries_by_udp_have_nothing_copied() {
+    let bench = bench(SHOP, &corefile("transfer {\n to *\n }"));
+    let are_changes = |reply: &str| reply.starts_with(&format!("{ALONE}; SOA(cluster.local. 5); "));
+    let mut before = serial(&bench, "cluster.local");
+    // 0 is what clients say who have nothing yet.
+    for theirs in [0, before.wrapping_sub(1), before] {
+        assert_eq!(since(&bench, "", theirs).await, ALONE);
+    }
+    add_service("new", &[]).await;
+    // No past of the zone is known, since nobody had it.
+    let whole = since(&bench, "+tcp", before).await;
+    assert!(whole.contains("web.shop.svc") && !are_changes(&whole), "{whole}");
+    before = serial(&bench, "cluster.local");
+    add_service("other", &[]).await;
+    assert_eq!(since(&bench, "", before.wrapping_sub(1)).await, ALONE);
+    let unseen = serial(&bench, "cluster.local");
+    assert_ne!(unseen, before);
+    add_service("third", &[]).await;
+    assert!(are_changes(&since(&bench, "+tcp", before).await));
+    assert!(!are_changes(&since(&bench, "+tcp", unseen).await));
+}
+
+/// While all places are taken a query by UDP is not kept, so that it keeps no others waiting.
+#[tokio::test(start_paused = true)]
+async fn queries_by_udp_do_not_wait() {
+    let bench = bench(SHOP, &corefile("transfer {\n to *\n at_once 1\n }"));
+    let serial = serial(&bench, "cluster.local");
+    let mut x = bench.exchange("cluster.local AXFR +tcp");
+    if let engine::Served::Later(live) = bench.gateway.serve(&mut x, &mut Vec::new()) {
+        live.complete(&mut x, &mut Vec::new()).await;
+    }
+    let begun = tokio::time::Instant::now();
+    assert_eq!(since(&bench, "", serial).await, "SERVFAIL rd");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    drop(x);
+    assert_eq!(since(&bench, "", serial).await, ALONE);
 }
 
 /// The facts `transfer.empty`, `.position`, `.provider_error`, `.doh`.

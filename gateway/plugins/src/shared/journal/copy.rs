@@ -140,8 +140,9 @@ impl Copied {
         self.handed = true;
     }
 
-    /// What has changed since a serial; none if that is not known, or more than the zone.
-    pub(super) fn since(&self, serial: u32) -> Option<Changes> {
+    /// What has changed since a serial; none if that is not known, or is more records than `most` or than the zone has.
+    pub(super) fn since(&self, serial: u32, most: usize) -> Option<Changes> {
+        let most = most.min(self.records);
         let first = self.steps.iter().position(|step| step.from == serial && step.handed)?;
         let mut seen: HashSet<&[u8], RandomState> = HashSet::default();
         let mut changes = Vec::new();
@@ -152,16 +153,17 @@ impl Copied {
             }
             let new = self.units.get(old.key()).cloned().unwrap_or_else(|| Unit::empty(old.key()));
             records += old.without(&new).count() + new.without(old).count();
+            if records > most {
+                return None;
+            }
             changes.push((old.clone(), new));
         }
-        (records <= self.records).then_some(Changes(changes))
+        Some(Changes(changes))
     }
 
-    /// All units in order, the zone's own records first.
+    /// All units, in any order.
     pub(super) fn all(&self) -> Vec<Unit> {
-        let mut all: Vec<Unit> = self.units.iter().cloned().collect();
-        all.sort_unstable_by(|a, b| a.key().cmp(b.key()));
-        all
+        self.units.iter().cloned().collect()
     }
 }
 

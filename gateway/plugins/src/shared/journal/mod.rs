@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::config::Diagnostic;
-use engine::{Setup, Stage, Stop, Stream};
+use engine::{Setup, Stage, Stop, Stream, Wanted};
 use k8s::{Mark, Store, Touched};
 use tokio::time::{Instant, sleep};
 use wire::{Answer, Name};
 
 use crate::shared::transfer::Pages;
-use copy::Copied;
+use copy::{Changes, Copied};
 use stream::Whole;
 pub(crate) use unit::{Stems, Unit};
 
@@ -32,6 +32,10 @@ pub(crate) use unit::{Stems, Unit};
 const GATHER: Duration = Duration::from_millis(200);
 /// The least time between two publications of a zone: a serial a second is as fast as time goes.
 const PACE: Duration = Duration::from_secs(1);
+
+/// More records than this fit in no datagram: a name that was there before, type, class, time to live, length and an address are
+/// 16 octets.
+const DATAGRAM: usize = 65_535 / 16;
 
 /// What a zone's records come from, unit by unit.
 pub(crate) trait Book: fmt::Debug + Send + Sync {
@@ -146,6 +150,16 @@ pub(crate) struct Journal {
     state: Mutex<State>,
 }
 
+/// What a client gets of a zone.
+enum Part {
+    /// The SOA record.
+    Soa,
+    /// What has changed since a serial.
+    Changes(u32, Changes),
+    /// All units.
+    Whole(Vec<Unit>),
+}
+
 /// What changes with a publication.
 #[derive(Debug)]
 struct State {
@@ -195,42 +209,62 @@ impl Journal {
         self.renew(&mut self.lock(), book);
     }
 
-    /// The zone from SOA to SOA; for a client that has `theirs` what has changed since, if that is known and less; the SOA record
-    /// alone if that is not older than the zone (RFC 1995 §2).
-    pub(crate) fn transfer(&self, book: Arc<dyn Book>, theirs: Option<u32>) -> Box<dyn Stream> {
-        let mut state = self.lock();
-        self.renew(&mut state, &*book);
+    /// The zone from SOA to SOA; for a client that has it what has changed since, if that is known and less; the SOA record alone
+    /// if the client's is not older than the zone (RFC 1995 §2), or if it wants changes alone and they are not known.
+    pub(crate) fn transfer(&self, book: Arc<dyn Book>, wanted: Wanted) -> Box<dyn Stream> {
+        let (serial, part) = self.part(&*book, wanted);
         let soa = |serial| {
             let mut answer = Answer::default();
             book.soa(&self.zone, serial, &mut answer);
             answer
         };
+        let now = soa(serial);
+        let pages = match part {
+            Part::Soa => {
+                let mut pages = Pages::new();
+                pages.extend(&now);
+                pages
+            }
+            Part::Changes(theirs, changes) => changes.pages(&*book, &self.zone, &soa(theirs), &now),
+            Part::Whole(units) => {
+                return Box::new(Whole::new(book, self.zone.clone(), now, units));
+            }
+        };
+        Pages::read(Arc::new(pages))
+    }
+
+    /// The part of the zone that is wanted, and the zone's serial; no longer than that takes is the lock held.
+    fn part(&self, book: &dyn Book, wanted: Wanted) -> (u32, Part) {
+        let mut state = self.lock();
+        self.renew(&mut state, book);
+        let is_new = |theirs: u32| theirs.wrapping_sub(self.serial()) < 1 << 31;
         // RFC 1982 §3.2.
-        if theirs.is_some_and(|theirs| theirs.wrapping_sub(self.serial()) < 1 << 31) {
-            let mut pages = Pages::new();
-            pages.extend(&soa(self.serial()));
-            return Pages::read(Arc::new(pages));
+        if wanted.serial().is_some_and(is_new) {
+            return (self.serial(), Part::Soa);
         }
-        if state.copied.is_none() {
-            let now = told(&*book);
-            state.copied = Some(Copied::new(&*book, &self.zone));
+        // Who asks for changes alone may not be who it seems: a copy is made for nobody else.
+        let may_copy = !matches!(wanted, Wanted::Changes(_));
+        if may_copy && state.copied.is_none() {
+            let now = told(book);
+            state.copied = Some(Copied::new(book, &self.zone));
             if now != state.told {
                 (state.told, state.at) = (now, Some(Instant::now()));
                 self.step();
             }
         }
         let serial = self.serial();
-        let Some(copied) = &mut state.copied else { return Pages::read(Arc::new(Pages::new())) };
+        let Some(copied) = &mut state.copied else { return (serial, Part::Soa) };
+        let most = if may_copy { usize::MAX } else { DATAGRAM };
+        let changes = wanted.serial().and_then(|theirs| {
+            copied.since(theirs, most).map(|changes| Part::Changes(theirs, changes))
+        });
+        let part = match changes {
+            Some(changes) => changes,
+            None if may_copy => Part::Whole(copied.all()),
+            None => return (serial, Part::Soa),
+        };
         copied.hand_out();
-        let changes = theirs.and_then(|theirs| copied.since(theirs).zip(Some(theirs)));
-        if let Some((changes, theirs)) = changes {
-            let (old, new) = (soa(theirs), soa(serial));
-            return Pages::read(Arc::new(changes.pages(&*book, &self.zone, &old, &new)));
-        }
-        let units = copied.all();
-        drop(state);
-        let soa = soa(serial);
-        Box::new(Whole::new(book, self.zone.clone(), soa, units))
+        (serial, part)
     }
 
     /// Publishes what has changed.

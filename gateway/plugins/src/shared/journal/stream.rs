@@ -29,8 +29,9 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// A state of a zone.
-    pub(super) fn new(book: Arc<dyn Book>, zone: Name, soa: Answer, units: Vec<Unit>) -> Self {
+    /// A state of a zone; the units come in order, the zone's own records first.
+    pub(super) fn new(book: Arc<dyn Book>, zone: Name, soa: Answer, mut units: Vec<Unit>) -> Self {
+        units.sort_unstable_by(|a, b| a.key().cmp(b.key()));
         Self { book, zone, soa, units, at: 0, offset: 0, begun: false, ended: false }
     }
 
