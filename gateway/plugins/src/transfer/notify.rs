@@ -10,7 +10,7 @@ use engine::metrics::{counter, describe};
 use engine::{Role, Roles, Stage, Stop};
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wire::{Flags, Name, Request, opcode, rcode, rtype};
 
 use super::{Stanza, longest};
@@ -20,11 +20,13 @@ use crate::shared::tsig::{Checker, Key};
 const LOOK: Duration = Duration::from_millis(200);
 /// The least time between two notices of a zone to one server.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a server that did not answer is left alone.
+/// How long a server that did not answer is left alone; twice as long each time before it is told the same again.
 const REST: Duration = Duration::from_secs(10);
-/// How often a server is told that does not answer.
+/// How often it is told the same again (RFC 1996 §3.6 has 5).
+const REPEATS: u32 = 5;
+/// How often a server is told that does not answer, each time.
 const TRIES: u32 = 3;
-/// How long an answer is waited for.
+/// How long an answer is waited for, and how long a try takes at least that fails.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Notices, by what became of them.
 const NOTICES: &str = "causeway_transfer_notices_total";
@@ -34,8 +36,12 @@ const NOTICES: &str = "causeway_transfer_notices_total";
 struct Known {
     /// The serial that it was told of last.
     serial: u32,
-    /// When it may be told again.
+    /// When it may be told of another serial.
     next: Instant,
+    /// When it is told of this one again, since it did not answer.
+    again: Option<Instant>,
+    /// How often it has been told of this one again.
+    repeats: u32,
     /// Whether it is being told.
     is_busy: bool,
     /// Whether it did not answer last time.
@@ -113,18 +119,24 @@ fn is_due(
     serial: u32,
     now: Instant,
 ) -> bool {
-    let fresh = Known { serial, next: now + PAUSE, is_busy: true, fails: false };
-    match servers.get_mut(&(zone.clone(), server)) {
-        None => {
-            servers.insert((zone.clone(), server), fresh);
-            true
-        }
-        Some(known) if !known.is_busy && known.serial != serial && known.next <= now => {
-            *known = Known { fails: known.fails, ..fresh };
-            true
-        }
-        Some(_) => false,
+    let next = now + PAUSE;
+    let fresh = Known { serial, next, again: None, repeats: 0, is_busy: true, fails: false };
+    let Some(known) = servers.get_mut(&(zone.clone(), server)) else {
+        servers.insert((zone.clone(), server), fresh);
+        return true;
+    };
+    if known.is_busy {
+        return false;
     }
+    if known.serial != serial && known.next <= now {
+        *known = Known { fails: known.fails, ..fresh };
+        return true;
+    }
+    let is_repeat = known.serial == serial && known.again.is_some_and(|again| again <= now);
+    if is_repeat {
+        *known = Known { repeats: known.repeats + 1, fails: known.fails, ..fresh };
+    }
+    is_repeat
 }
 
 /// Notes what became of a notice. That a server does not answer is told once, and that it does again.
@@ -140,7 +152,9 @@ fn note(servers: &mut Servers, (zone, server, outcome): Outcome) {
         }
         Ok(()) => {}
         Err(trouble) => {
-            known.next = Instant::now() + REST;
+            let now = Instant::now();
+            known.next = now + REST;
+            known.again = (known.repeats < REPEATS).then(|| now + REST * (1 << known.repeats));
             let level = if failed_before { log::Level::Debug } else { log::Level::Warn };
             log::log!(
                 target: "plugin/transfer", level,
@@ -158,7 +172,13 @@ async fn tell(
     key: Option<&Key>,
 ) -> Result<(), String> {
     let mut trouble = String::new();
-    for _ in 0..TRIES {
+    let mut begun = Instant::now();
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            // A server that is being restarted refuses at once.
+            sleep_until(begun + PATIENCE).await;
+            begun = Instant::now();
+        }
         let mut message = notice(zone);
         let checker = key.map(|key| key.sign(&mut message));
         match ask(server, source, &message, checker).await {

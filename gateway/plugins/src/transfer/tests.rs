@@ -350,6 +350,54 @@ async fn a_server_that_does_not_answer_is_told_three_times() {
     assert!(told.await.is_err(), "a shorter zone's server is told");
 }
 
+/// A server that is away for longer is told the same again, with growing pauses, and not for ever (RFC 1996 §3.6).
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_failed_is_repeated() {
+    let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let to = server.local_addr().unwrap();
+    let folder = Folder::new(ZONE);
+    let _bench = folder.bench(&format!(
+        "example.org {{\n transfer {{\n  to {to}\n }}\n file DB example.org\n}}\n"
+    ));
+    let mut message = [0u8; 512];
+    let mut told = Vec::new();
+    let within = Duration::from_secs(3600);
+    while let Ok(got) = tokio::time::timeout(within, server.recv_from(&mut message)).await {
+        got.unwrap();
+        told.push(tokio::time::Instant::now());
+    }
+    let pauses: Vec<_> = told.windows(2).map(|two| two[1].duration_since(two[0])).collect();
+    let long: Vec<_> = pauses.iter().filter(|pause| pause.as_secs() > 3).collect();
+    assert_eq!((told.len(), long.len()), (18, 5), "{pauses:?}");
+    assert!(long.windows(2).all(|two| *two[1] > *two[0] * 3 / 2), "{pauses:?}");
+    assert!((10..=15).contains(&long[0].as_secs()), "{pauses:?}");
+}
+
+/// A server that refuses at once is being restarted, as it seems: the tries are apart from one another.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_at_once_is_given_time() {
+    // Not the address that others of this run bind.
+    let gone = UdpSocket::bind("127.0.0.9:0").await.unwrap();
+    let to = gone.local_addr().unwrap();
+    drop(gone);
+    let folder = Folder::new(ZONE);
+    logged();
+    let _bench = folder.bench(&format!(
+        "example.org {{\n transfer {{\n  to {to}\n }}\n file DB example.org\n}}\n"
+    ));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let server = UdpSocket::bind(to).await.unwrap();
+    let mut message = [0u8; 512];
+    let told = tokio::time::timeout(Duration::from_secs(5), server.recv_from(&mut message));
+    let (len, from) = told.await.unwrap().unwrap();
+    message[2] |= 0x80;
+    server.send_to(&message[..len], from).await.unwrap();
+    let again = tokio::time::timeout(Duration::from_secs(60), server.recv_from(&mut message));
+    assert!(again.await.is_err(), "it was told");
+    let log = logged().join("\n");
+    assert!(log.contains("Sent notifies") && !log.contains("failed to notify"), "{log}");
+}
+
 /// The requirement XFR-03 of RFC 9103 §7.1.
 #[tokio::test]
 async fn xfr_03_no_zone_by_an_older_tls() {
