@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +24,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -142,7 +144,7 @@ impl Admin {
             let pages = Arc::new(Pages::new(pages.remove(&addr).unwrap_or_default()));
             let stopper = Stopper::new(GRACE);
             let local = socket.local_addr().unwrap_or(addr);
-            tokio::spawn(accept(socket, Arc::clone(&pages), stopper.stop()));
+            tokio::spawn(accept(socket, CONNECTIONS, Arc::clone(&pages), stopper.stop()));
             self.running.insert(addr, Running { pages, stopper, local });
         }
     }
@@ -241,18 +243,49 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket::tcp(bind, addr.port())?)
 }
 
-/// Takes connections until it is told to stop.
-async fn accept(listener: TcpListener, pages: Arc<Pages>, mut stop: Stop) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+/// What connections come from.
+trait Listener {
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send;
+
+    /// Takes the next one, if there is one.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn next(&self, context: &mut Context<'_>) -> Poll<io::Result<Self::Stream>>;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    fn next(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        self.poll_accept(context).map_ok(|(stream, _)| stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    fn next(&self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+        self.poll_accept(context).map_ok(|(stream, _)| stream)
+    }
+}
+
+/// Takes connections, `most` at a time, until it is told to stop.
+async fn accept<L>(listener: L, most: usize, pages: Arc<Pages>, mut stop: Stop)
+where
+    L: Listener<Stream: 'static>,
+{
+    let room = Arc::new(Semaphore::new(most));
     loop {
         // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let accepted = tokio::select! {
             () = stop.reached(Stage::Draining) => return,
-            accepted = listener.accept() => accepted,
+            accepted = poll_fn(|context| listener.next(context)) => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok(stream) => {
                 let (pages, stop) = (Arc::clone(&pages), stop.clone());
                 tokio::spawn(async move {
                     match pages.tls() {

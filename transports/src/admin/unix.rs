@@ -4,6 +4,7 @@
 //! replaced, and one whose process lives is waited for, as at a hand-over between two processes.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
@@ -12,12 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::admin::{Handler, Page};
-use engine::{Stage, Stop, Stopper};
+use engine::{Stage, Stopper};
 use tokio::net::UnixListener;
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::{GRACE, Pages, serve};
+use super::{GRACE, Pages, accept};
 
 /// How many connections there are at a time; more wait to be accepted.
 const CONNECTIONS: usize = 16;
@@ -86,7 +86,7 @@ impl Local {
         let mut stop = local.stopper.stop();
         match take(&local.state, &path) {
             Ok(listener) => {
-                tokio::spawn(accept(listener, pages, stop));
+                tokio::spawn(accept(listener, CONNECTIONS, pages, stop));
             }
             Err(Refused::Failed(error)) => log::warn!("{}", without(&path, &error)),
             Err(Refused::Taken) => {
@@ -104,7 +104,7 @@ impl Local {
                         match take(&state, &path) {
                             Ok(listener) => {
                                 log::info!("the control socket is {} now", path.display());
-                                return accept(listener, pages, stop).await;
+                                return accept(listener, CONNECTIONS, pages, stop).await;
                             }
                             Err(Refused::Taken) => {}
                             Err(Refused::Failed(error)) => {
@@ -149,25 +149,16 @@ fn take(state: &Mutex<State>, path: &Path) -> Result<UnixListener, Refused> {
 }
 
 /// Locks and binds.
+///
+/// # Errors
+/// What is in the way of that.
 fn claim(path: &Path) -> Result<(Held, UnixListener), Refused> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let beside = |ending: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let lock = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(beside(".lock"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(Refused::Taken),
-        Err(TryLockError::Error(error)) => return Err(error.into()),
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let lock = lock(path)?;
+    if let Some(odd) = open_to_others(folder)? {
+        log::warn!("{odd}");
     }
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
@@ -175,41 +166,81 @@ fn claim(path: &Path) -> Result<(Held, UnixListener), Refused> {
         }
         _ => {}
     }
-    // Bound under another name first, so that nobody finds it before its mode is set.
-    let fresh = beside(".new");
-    match std::fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
+    // Bound where nobody else comes, so that nobody finds it before its mode is set.
+    let nook = Nook::within(folder)?;
+    let fresh = nook.0.join(IN_NOOK);
     let listener = UnixListener::bind(&fresh)?;
     std::fs::set_permissions(&fresh, Permissions::from_mode(0o600))?;
     std::fs::rename(&fresh, path)?;
     Ok((Held { path: path.to_path_buf(), _lock: lock }, listener))
 }
 
-/// Takes connections until it is told to stop.
-async fn accept(listener: UnixListener, pages: Arc<Pages>, mut stop: Stop) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            () = stop.reached(Stage::Draining) => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let (pages, stop) = (Arc::clone(&pages), stop.clone());
-                tokio::spawn(async move {
-                    serve(stream, pages, stop).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                log::warn!("the control socket could not accept a connection: {error}");
-                sleep(Duration::from_millis(100)).await;
-            }
-        }
+/// Takes the lock of a socket: that of the file beside it.
+///
+/// # Errors
+/// That another process has it, or that there is something else than a file.
+fn lock(path: &Path) -> Result<File, Refused> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    // Whoever may write to the folder can put a link there, or a pipe, whose opening has no end.
+    let lock = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(&name)?;
+    if !lock.metadata()?.is_file() {
+        let what = format!("{} is no file", name.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, what).into());
+    }
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Refused::Taken),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// What is odd about a folder to which everybody may write.
+///
+/// # Errors
+/// Those of looking at it.
+fn open_to_others(folder: &Path) -> io::Result<Option<String>> {
+    let mode = std::fs::metadata(folder)?.permissions().mode();
+    Ok((mode & 0o002 != 0).then(|| {
+        format!(
+            "everybody may write to {}, and so put a control socket of their own there (set run_dir to a folder of this user)",
+            folder.display()
+        )
+    }))
+}
+
+/// The socket's name in its nook: shorter than the one it gets, since a socket's path has 107 octets at most.
+const IN_NOOK: &str = "s";
+
+/// A folder that nobody else may look into, removed when dropped.
+struct Nook(PathBuf);
+
+impl Nook {
+    /// A fresh one.
+    ///
+    /// # Errors
+    /// Those of making it.
+    fn within(folder: &Path) -> io::Result<Self> {
+        // A hasher with a fresh key is as good as a random number here.
+        let name = format!(".{:08x}", RandomState::new().hash_one(()) as u32);
+        let path = folder.join(name);
+        // What is there already, be it a link, is not taken.
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Nook {
+    fn drop(&mut self) {
+        // The socket is still there only if something has failed.
+        drop(std::fs::remove_file(self.0.join(IN_NOOK)));
+        drop(std::fs::remove_dir(&self.0));
     }
 }
 

@@ -55,8 +55,65 @@ async fn a_socket_is_private_and_goes_with_its_owner() {
     assert_eq!(ask(&path, "/status?json").await.unwrap(), "a /status json");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    // It was bound elsewhere, of which nothing is left.
+    let names = || -> Vec<String> {
+        let all = std::fs::read_dir(folder.0.join("run")).unwrap();
+        let mut all: Vec<_> =
+            all.map(|one| one.unwrap().file_name().into_string().unwrap()).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(names(), ["one.sock", "one.sock.lock"]);
     drop(local);
+    assert_eq!(names(), ["one.sock.lock"]);
+}
+
+#[test]
+fn a_socket_is_bound_where_nobody_else_comes() {
+    let folder = Folder::new("nook");
+    let nook = Nook::within(&folder.0).unwrap();
+    let path = nook.0.clone();
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+    assert!(
+        path.join(IN_NOOK).as_os_str().len() <= folder.0.join("causeway.sock").as_os_str().len()
+    );
+    std::fs::write(path.join(IN_NOOK), "left behind").unwrap();
+    drop(nook);
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_lock_that_is_no_file_is_refused() {
+    let folder = Folder::new("lock");
+    let path = folder.0.join("four.sock");
+    let lock = folder.0.join("four.sock.lock");
+    let refused = || match claim(&path) {
+        Err(Refused::Failed(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let elsewhere = folder.0.join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
+    assert!(refused().contains("symbolic links"), "{}", refused());
+    assert!(!elsewhere.exists());
+    std::fs::remove_file(&lock).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&lock).status().unwrap();
+    assert!(made.success());
+    // Without a reader the system says no; with one the pipe can be opened, and is no lock all the same.
+    assert!(!refused().is_empty());
+    let mut both = OpenOptions::new();
+    let _reader = both.read(true).write(true).open(&lock).unwrap();
+    assert!(refused().ends_with("four.sock.lock is no file"), "{}", refused());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_folder_of_everybody_is_warned_of() {
+    let folder = Folder::new("everybody");
+    for (mode, is_odd) in [(0o700, false), (0o755, false), (0o777, true), (0o1777, true)] {
+        std::fs::set_permissions(&folder.0, Permissions::from_mode(mode)).unwrap();
+        let odd = open_to_others(&folder.0).unwrap();
+        assert_eq!(odd.is_some_and(|odd| odd.contains("set run_dir")), is_odd, "{mode:o}");
+    }
 }
 
 #[tokio::test]
