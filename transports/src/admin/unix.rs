@@ -154,7 +154,7 @@ fn take(state: &Mutex<State>, path: &Path) -> Result<UnixListener, Refused> {
 /// What is in the way of that.
 fn claim(path: &Path) -> Result<(Held, UnixListener), Refused> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder.unwrap_or_else(|| Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let lock = lock(path)?;
     if let Some(odd) = open_to_others(folder)? {
