@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Credentials are replaced 100 times while a client asks: no answer fails, and the API server sees each of them once it is there.
-# ROTATIONS is how often. With WRITE=1 the result goes into docs/measurements.md.
+# Credentials of every kind are replaced 100 times while a client asks: no answer fails, and the API server sees each of them once it is
+# there. ROTATIONS is how often. With WRITE=1 the result goes into docs/measurements.md; MACHINE says there what else is to be known of
+# the machine and the build.
 #
 # Covered are a token file, replaced as the kubelet replaces it in a pod (a link to a folder), and the two files of a client certificate, replaced
 # one after the other. After each rotation the connections to the API server are broken, and something that changes then must be answered.
-# The same with a token file, a kubeconfig, a certificate and a program whose connections are left alone: within ten seconds all kinds have to be
-# watched with the new ones. A certificate that ends while it is in use is a test beside it.
+# The same with a token file, a kubeconfig, a certificate, a program and a CA bundle, along which the server's own certificate changes, whose
+# connections are left alone: within ten seconds all kinds have to be watched with the new ones. A certificate that ends while it is in use is
+# a test beside it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export ROTATIONS=${ROTATIONS:-100}
@@ -20,8 +22,9 @@ echo "$lines"
 tests/record rotation <<END
 ## Credentials that are replaced
 
-\`tests/long/rotation.sh\`: a token file, and a certificate with its key, are replaced again and again and the connections to the API server broken,
-while a client asks five names all the time.
+\`tests/long/rotation.sh\`: credentials of each kind are replaced again and again while a client asks five names all the time. *Without a
+break* the connections to the API server are left alone; in the other lines each of them is broken. Machine: $(nproc) vCPU,
+$(uname -sm), shared with the API server${MACHINE:+, $MACHINE}.
 
 \`\`\`txt
 $lines

@@ -250,9 +250,23 @@ impl Cluster {
 
     /// What was asked of the server, an object a request; the cluster must have been started with `--audit`.
     pub fn audit(&self) -> Vec<Value> {
+        self.audited("")
+    }
+
+    /// The same of one user.
+    pub fn audit_of(&self, user: &str) -> Vec<Value> {
+        // Most lines are others'; they need not be taken apart.
+        let mut events = self.audited(user);
+        events.retain(|event| event["user"]["username"] == user);
+        events
+    }
+
+    /// Those whose lines have this text.
+    fn audited(&self, part: &str) -> Vec<Value> {
         let path = self.text(&self.info["auditLog"]);
         let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
+        let lines = text.lines().filter(|line| line.contains(part));
+        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// What the server wrote so far.

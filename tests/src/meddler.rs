@@ -1,10 +1,11 @@
 //! A proxy before an API server that misbehaves on demand: it ends TLS itself, so that it can do wrong at every layer.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
@@ -96,8 +97,9 @@ struct Shared {
     fault: Mutex<Fault>,
     token: Mutex<String>,
     streams: Mutex<Vec<TcpStream>>,
-    count: AtomicUsize,
-    good: Arc<ServerConfig>,
+    /// The paths that were watched.
+    watched: Mutex<BTreeSet<String>>,
+    good: Mutex<Arc<ServerConfig>>,
     expired: Arc<ServerConfig>,
     stranger: Arc<ServerConfig>,
     misnamed: Arc<ServerConfig>,
@@ -122,8 +124,8 @@ impl Meddler {
             fault: Mutex::new(Fault::None),
             token: Mutex::default(),
             streams: Mutex::default(),
-            count: AtomicUsize::new(0),
-            good: config(&pki.server(&file("good"), &here)),
+            watched: Mutex::default(),
+            good: Mutex::new(config(&pki.server(&file("good"), &here))),
             expired: config(&pki.issue(&file("late"), late)),
             stranger: config(&Pki::new().server("stranger", &here)),
             misnamed: config(&pki.server(&file("other"), &["api.example.org"])),
@@ -143,9 +145,24 @@ impl Meddler {
         token.clone_into(&mut self.shared.token.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// How many requests it had.
-    pub fn count(&self) -> usize {
-        self.shared.count.load(Ordering::SeqCst)
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Shows another certificate from now on; connections go on.
+    pub fn show(&self, pair: &Pair) {
+        *self.shared.good.lock().unwrap_or_else(PoisonError::into_inner) = config(pair);
+    }
+
+    /// The paths that were watched since [`Meddler::forget`].
+    pub fn watched(&self) -> BTreeSet<String> {
+        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Forgets which paths were watched.
+    pub fn forget(&self) {
+        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Does something wrong from now on, or nothing; connections end, so that the next ones meet it.
@@ -236,16 +253,15 @@ impl Shared {
             return hold(client);
         }
         let config = match fault {
-            Fault::Expired => &self.expired,
-            Fault::Stranger => &self.stranger,
-            Fault::Misnamed => &self.misnamed,
-            _ => &self.good,
+            Fault::Expired => Arc::clone(&self.expired),
+            Fault::Stranger => Arc::clone(&self.stranger),
+            Fault::Misnamed => Arc::clone(&self.misnamed),
+            _ => Arc::clone(&self.good.lock().unwrap_or_else(PoisonError::into_inner)),
         };
-        let session = ServerConnection::new(Arc::clone(config)).ok()?;
+        let session = ServerConnection::new(config).ok()?;
         let mut client = BufReader::new(StreamOwned::new(session, client));
         let (_, request) = head(&mut client)?;
         let mut client = client.into_inner();
-        self.count.fetch_add(1, Ordering::SeqCst);
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !token.is_empty() && !request.contains(&format!("Bearer {token}\r\n")) {
             return refuse(&mut client, 401, 0, "Unauthorized");
@@ -253,6 +269,10 @@ impl Shared {
         let path = request.split(' ').nth(1)?.to_owned();
         let watch = path.contains("watch=true");
         let goes_on = watch && !path.contains("sendInitialEvents");
+        if watch && let Some((resource, _)) = path.split_once('?') {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.insert(resource.to_owned());
+        }
         match fault {
             Fault::Swallow => return hold(client),
             Fault::NotHttp => return send(&mut client, b"220 mail.example.org ESMTP\r\n"),

@@ -3,19 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tests::api::Session;
-use tests::{Api, Cluster, Folder, Gateway, Relay, Watchman, api, stated, until, watchman};
+use tests::meddler::{self, Meddler};
+use tests::{Api, Cluster, Folder, Gateway, Pki, Relay, Watchman, api, stated, until, watchman};
 
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long watches may go on with credentials that were replaced.
 const TAKEN: Duration = Duration::from_secs(10);
+
+/// How many kinds of objects are watched: namespaces, services and slices.
+const KINDS: usize = 3;
 
 /// How long the certificate is good that ends while it is in use, in seconds.
 const SHORT: u64 = 8;
@@ -86,12 +91,15 @@ struct Bench {
 impl Bench {
     /// Starts a gateway whose kubeconfig has a user as this YAML says; clients begin when it knows the cluster.
     fn start(namespace: &'static str, folder: &Folder, user: &str) -> Self {
-        let cluster = cluster();
-        let relay = Relay::start(cluster.address());
-        let text = cluster.kubeconfig_at("reader", relay.address());
+        let relay = Relay::start(cluster().address());
+        let text = cluster().kubeconfig_at("reader", relay.address());
         let (before, _) = text.split_once("users:").expect("it has users");
         let text = format!("{before}users:\n- name: reader\n  user: {user}\n");
-        let kubeconfig = folder.write("kubeconfig", text);
+        Self::behind(namespace, relay, &folder.write("kubeconfig", text))
+    }
+
+    /// The same for a kubeconfig that leads to a way.
+    fn behind(namespace: &'static str, relay: Relay, kubeconfig: &Path) -> Self {
         let gateway = Gateway::new(&format!(
             "cluster.local:@PORT@ {{\n errors\n prometheus localhost:@PORT:metrics@\n kubernetes {{\n  kubeconfig {}\n }}\n}}",
             kubeconfig.display()
@@ -103,7 +111,7 @@ impl Bench {
             .collect();
         gateway.ask_until(names[0].as_str(), LIMIT, |r| r.addresses().len() == 2);
         let watchman = Watchman::start(vec![watchman::steady(gateway.address(), &names)]);
-        let session = Api::new(cluster, "admin").session();
+        let session = Api::new(cluster(), "admin").session();
         Self { namespace, watchman, gateway, relay, session, turns: 0 }
     }
 
@@ -124,6 +132,12 @@ impl Bench {
         assert!(seen.is_some(), "{target} is not answered:\n{}", self.gateway.output());
     }
 
+    /// Waits until all watches have moved to new credentials.
+    fn moves(&self, moved: impl Fn() -> bool) {
+        let moved = until(TAKEN, || moved().then_some(()));
+        assert!(moved.is_some(), "watches stay as they were:\n{}", self.gateway.output());
+    }
+
     /// How many requests to the API server failed.
     fn failures(&self) -> f64 {
         let failed = |(name, value): (String, f64)| {
@@ -135,14 +149,15 @@ impl Bench {
     }
 }
 
-/// Which credentials of a user the API server saw, by its own names for them.
+/// The API server's own name for the credentials of a request.
+fn credential(event: &serde_json::Value) -> String {
+    let id = &event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0];
+    id.as_str().unwrap_or_else(|| panic!("no credentials: {event}")).to_owned()
+}
+
+/// Which credentials of a user the API server saw.
 fn seen(user: &str) -> BTreeSet<String> {
-    let id = |event: &serde_json::Value| {
-        let user = &event["user"];
-        Some(user["extra"]["authentication.kubernetes.io/credential-id"][0].as_str()?.to_owned())
-    };
-    let audit = cluster().audit();
-    audit.iter().filter(|e| e["user"]["username"] == user).filter_map(id).collect()
+    cluster().audit_of(user).iter().map(credential).collect()
 }
 
 /// Puts a token where the kubelet puts it in a pod: the file is a link into a folder that a link leads to, which is replaced.
@@ -162,14 +177,8 @@ fn project(folder: &Folder, number: usize, token: &str) {
 fn tokens_are_replaced_and_no_client_notices() {
     let cluster = cluster();
     cluster.apply(&objects("tokens"));
-    let mut tokens = Api::new(cluster, "admin").session();
-    let mut issue = || {
-        let path = "/api/v1/namespaces/tokens/serviceaccounts/gateway/token";
-        let body = r#"{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}"#;
-        let (status, object) = tokens.send("POST", path, "application/json", body);
-        assert_eq!(status, 201, "{object}");
-        object["status"]["token"].as_str().expect("it has a token").to_owned()
-    };
+    let mut session = Api::new(cluster, "admin").session();
+    let mut issue = || issue(&mut session, "tokens");
     let folder = Folder::new("token");
     project(&folder, 0, &issue());
     let user = format!("{{tokenFile: '{}'}}", folder.path().join("token").display());
@@ -276,90 +285,139 @@ fn certificates_are_replaced_and_no_client_notices() {
 #[test]
 fn a_certificate_that_has_ended_gives_way_to_the_one_on_disk() {
     let (folder, mut bench) = certified("ended", SHORT);
-    let issued = Instant::now();
+    // It ends, and nothing else is there yet: whoever comes with it now is nobody that the API server knows.
+    sleep(Duration::from_secs(SHORT + 1));
+    bench.relay.cut();
+    bench.gateway.line("401");
+    assert_eq!(seen("ended").len(), 1, "{}", bench.gateway.output());
     let (certificate, key) = Authority::get().issue("ended", LONG);
     folder.write("me.crt", certificate);
     folder.write("me.key", key);
-    sleep(Duration::from_secs(SHORT + 1).saturating_sub(issued.elapsed()));
-    bench.relay.cut();
     bench.turn();
     bench.watchman.end(&bench.gateway);
     assert_eq!(seen("ended").len(), 2, "{}", bench.gateway.output());
 }
 
-/// Which kinds are watched with which credentials of a user, as the API server saw it.
-fn watched(user: &str) -> BTreeMap<String, BTreeSet<String>> {
+/// How many credentials of a user the API server saw, and with how many of them all kinds were watched.
+fn watched(user: &str) -> (usize, usize) {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for event in cluster().audit().iter().filter(|event| event["user"]["username"] == user) {
-        let id = event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0].as_str();
-        let (Some(id), Some(kind)) = (id, event["objectRef"]["resource"].as_str()) else {
-            continue;
-        };
+    for event in cluster().audit_of(user) {
+        let kinds = all.entry(credential(&event)).or_default();
         if event["verb"] == "watch" {
-            all.entry(id.to_owned()).or_default().insert(kind.to_owned());
+            kinds.extend(event["objectRef"]["resource"].as_str().map(str::to_owned));
         }
     }
-    all
+    (all.len(), all.values().filter(|kinds| kinds.len() >= KINDS).count())
 }
 
-/// Replaces credentials, and waits until all kinds are watched with the new ones, which has to be so in time though no connection
-/// was broken; then something changes.
-fn take_over(bench: &mut Bench, user: &str, replace: impl FnOnce()) -> Duration {
-    let before = watched(user).len();
-    let begun = Instant::now();
-    replace();
-    let all = || {
-        let watched = watched(user);
-        (watched.len() > before
-            && watched.values().filter(|kinds| kinds.len() >= 3).count() > before)
-            .then_some(())
-    };
-    let taken = until(TAKEN, all).is_some();
-    assert!(taken, "{:?}\n{}", watched(user), bench.gateway.output());
-    bench.turn();
-    begun.elapsed()
+/// Replaces credentials again and again; each time all kinds have to be watched with the new ones in time, though no connection is
+/// broken, and then something changes. `replace` gives what tells that they are. Prints what came of it.
+fn rotate<M: Fn() -> bool>(
+    bench: &mut Bench,
+    what: &str,
+    mut replace: impl FnMut(&Bench, usize) -> M,
+) {
+    let mut longest = Duration::ZERO;
+    for number in 1..=rotations() {
+        let moved = replace(bench, number);
+        let begun = Instant::now();
+        bench.moves(moved);
+        longest = longest.max(begun.elapsed());
+        bench.turn();
+    }
+    let log = bench.gateway.output();
+    assert!(!log.contains("eyJ") && !log.contains("PRIVATE KEY"), "a secret is in the log");
+    println!(
+        "{} rotations of a {what} without a break: {} answers, none failed; watches moved within {:.1} s",
+        rotations(),
+        bench.watchman.count(),
+        longest.as_secs_f64()
+    );
 }
 
-/// A token of the account of a namespace.
+/// The same for what the API server knows a user by.
+fn rotate_user(mut bench: Bench, what: &str, user: &str, mut replace: impl FnMut()) {
+    rotate(&mut bench, what, |_, _| {
+        let (before, _) = watched(user);
+        replace();
+        move || watched(user).1 > before
+    });
+    bench.watchman.end(&bench.gateway);
+}
+
+/// The name of the account of a namespace.
+fn account(namespace: &str) -> String {
+    format!("system:serviceaccount:{namespace}:gateway")
+}
+
+/// A token of that account.
 fn issue(session: &mut Session, namespace: &str) -> String {
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/gateway/token");
-    let body = r#"{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}"#;
+    let body = r#"{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}"#;
     let (status, object) = session.send("POST", &path, "application/json", body);
     assert_eq!(status, 201, "{object}");
     object["status"]["token"].as_str().expect("it has a token").to_owned()
 }
 
-#[test]
-fn watches_move_to_new_credentials_of_every_kind() {
-    let cluster = cluster();
-    for namespace in ["moved-token", "moved-kubeconfig", "moved-program"] {
-        cluster.apply(&objects(namespace));
-    }
-    let account = |namespace: &str| format!("system:serviceaccount:{namespace}:gateway");
-    let mut session = Api::new(cluster, "admin").session();
-    let token = Folder::new("moved-token");
-    token.write("token", issue(&mut session, "moved-token"));
-    let user = format!("{{tokenFile: '{}'}}", token.path().join("token").display());
-    let mut by_token = Bench::start("moved-token", &token, &user);
+/// Replaces a file in one step.
+fn replace(folder: &Folder, name: &str, text: &str) {
+    let new = folder.write(&format!("{name}.new"), text);
+    fs::rename(new, folder.path().join(name)).expect("it can be replaced");
+}
 
-    let kubeconfig = Folder::new("moved-kubeconfig");
-    let user = format!("{{token: {}}}", issue(&mut session, "moved-kubeconfig"));
-    let mut by_kubeconfig = Bench::start("moved-kubeconfig", &kubeconfig, &user);
-    let config = kubeconfig.path().join("kubeconfig");
+#[test]
+fn watches_move_to_a_new_token_in_a_file() {
+    let name = "moved-token";
+    cluster().apply(&objects(name));
+    let (mut session, folder) = (Api::new(cluster(), "admin").session(), Folder::new(name));
+    folder.write("token", issue(&mut session, name));
+    let user = format!("{{tokenFile: '{}'}}", folder.path().join("token").display());
+    let bench = Bench::start(name, &folder, &user);
+    rotate_user(bench, "token file", &account(name), || {
+        replace(&folder, "token", &issue(&mut session, name));
+    });
+}
+
+#[test]
+fn watches_move_to_a_new_kubeconfig() {
+    let name = "moved-kubeconfig";
+    cluster().apply(&objects(name));
+    let (mut session, folder) = (Api::new(cluster(), "admin").session(), Folder::new(name));
+    let user = format!("{{token: {}}}", issue(&mut session, name));
+    let bench = Bench::start(name, &folder, &user);
+    let config = folder.path().join("kubeconfig");
     let text = fs::read_to_string(&config).expect("it is there");
     let (head, _) = text.split_once("  user: {").expect("it has a user");
+    rotate_user(bench, "kubeconfig", &account(name), || {
+        let next = issue(&mut session, name);
+        fs::write(&config, format!("{head}  user: {{token: {next}}}\n")).expect("it is ours");
+    });
+}
 
-    let (certificate, mut by_certificate) = certified("moved-certificate", LONG);
+#[test]
+fn watches_move_to_a_new_certificate() {
+    let name = "moved-certificate";
+    let (folder, bench) = certified(name, LONG);
+    rotate_user(bench, "certificate and its key", name, || {
+        let (certificate, key) = Authority::get().issue(name, LONG);
+        folder.write("me.crt", certificate);
+        folder.write("me.key", key);
+    });
+}
 
-    // A program whose credentials end soon each time prints the token of a file.
-    let program = Folder::new("moved-program");
-    program.write("token", issue(&mut session, "moved-program"));
-    let path = program.write(
+#[test]
+fn watches_move_to_what_a_program_issues() {
+    let name = "moved-program";
+    cluster().apply(&objects(name));
+    let (mut session, folder) = (Api::new(cluster(), "admin").session(), Folder::new(name));
+    // Its credentials end soon; each time it prints the token of a file.
+    folder.write("token", issue(&mut session, name));
+    let path = folder.write(
         "credentials",
         format!(
             "#!/bin/sh\nprintf '{{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {{\"token\": \"%s\", \"expirationTimestamp\": \"%s\"}}}}' \
              \"$(cat '{}')\" \"$(date -u -d '+4 seconds' +%Y-%m-%dT%H:%M:%SZ)\"\n",
-            program.path().join("token").display()
+            folder.path().join("token").display()
         ),
     );
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -367,46 +425,44 @@ fn watches_move_to_new_credentials_of_every_kind() {
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{}', interactiveMode: Never}}}}",
         path.display()
     );
-    let mut by_program = Bench::start("moved-program", &program, &user);
+    let bench = Bench::start(name, &folder, &user);
+    rotate_user(bench, "program's token", &account(name), || {
+        replace(&folder, "token", &issue(&mut session, name));
+    });
+}
 
-    let mut longest = Duration::ZERO;
-    for _ in 0..rotations() {
-        let next = issue(&mut session, "moved-token");
-        let took = take_over(&mut by_token, &account("moved-token"), || {
-            token.write("token.new", next);
-            fs::rename(token.path().join("token.new"), token.path().join("token"))
-                .expect("it can be replaced");
-        });
-        longest = longest.max(took);
-        let next = issue(&mut session, "moved-kubeconfig");
-        let took = take_over(&mut by_kubeconfig, &account("moved-kubeconfig"), || {
-            fs::write(&config, format!("{head}  user: {{token: {next}}}\n"))
-                .expect("it can be written");
-        });
-        longest = longest.max(took);
-        let (new, key) = Authority::get().issue("moved-certificate", LONG);
-        let took = take_over(&mut by_certificate, "moved-certificate", || {
-            certificate.write("me.crt", new);
-            certificate.write("me.key", key);
-        });
-        longest = longest.max(took);
-        let next = issue(&mut session, "moved-program");
-        let took = take_over(&mut by_program, &account("moved-program"), || {
-            program.write("token", next);
-        });
-        longest = longest.max(took);
-    }
-    for bench in [&by_token, &by_kubeconfig, &by_certificate, &by_program] {
-        let log = bench.gateway.output();
-        assert!(!log.contains("eyJ") && !log.contains("PRIVATE KEY"), "a secret is in the log");
-    }
-    let count: usize = [by_token, by_kubeconfig, by_certificate, by_program]
-        .into_iter()
-        .map(|bench| bench.watchman.end(&bench.gateway))
-        .sum();
-    println!(
-        "{} rotations of token file, kubeconfig, certificate and program without a break: {count} answers, none failed; all watches moved within {:.1} s",
-        rotations(),
-        longest.as_secs_f64()
-    );
+#[test]
+fn watches_move_to_a_new_authority_of_the_api_server() {
+    let name = "moved-authority";
+    cluster().apply(&objects(name));
+    let (folder, first) = (Folder::new(name), Pki::new());
+    let text = |pki: &Pki| fs::read_to_string(pki.ca()).expect("it is there");
+    let bundle = folder.write("ca.crt", text(&first));
+    let meddler = Meddler::start(cluster(), &first);
+    let relay = Relay::start(meddler.address());
+    let config = meddler::kubeconfig(relay.address(), &bundle, "token: any");
+    let mut bench = Bench::behind(name, relay, &folder.write("kubeconfig", config));
+    let here = ["127.0.0.1"];
+    let (old, mut now) = (first.server("old", &here), text(&first));
+    let write = |text: &str| {
+        meddler.forget();
+        replace(&folder, "ca.crt", text);
+        || meddler.watched().len() >= KINDS
+    };
+    rotate(&mut bench, "CA bundle", |bench, _| {
+        // Both authorities are believed, then the server has a certificate of the new one, then only that is believed.
+        let next = Pki::new();
+        bench.moves(write(&format!("{now}{}", text(&next))));
+        meddler.show(&next.server("server", &here));
+        now = text(&next);
+        write(&now)
+    });
+    // The first one is nobody any more.
+    meddler.show(&old);
+    let before = bench.failures();
+    bench.relay.cut();
+    let refused = until(LIMIT, || (bench.failures() > before).then_some(()));
+    assert!(refused.is_some(), "it is believed still:\n{}", bench.gateway.output());
+    bench.gateway.line("invalid peer certificate");
+    bench.watchman.end(&bench.gateway);
 }
