@@ -106,8 +106,10 @@ pub(crate) struct Connection {
     session: Mutex<Slot>,
     /// The number of the last session made.
     last: AtomicU64,
-    /// Sessions up to this number are not to be used for further requests.
+    /// Sessions up to this number are not to be used for further requests if there can be another.
     stale: AtomicU64,
+    /// The credentials of sessions up to this number are not accepted.
+    rejected: AtomicU64,
     /// What has been said of a trouble that goes on.
     said: Lock<Vec<String>>,
     /// The last trouble, and when it was.
@@ -335,6 +337,7 @@ impl Connection {
             session: Mutex::default(),
             last: AtomicU64::new(0),
             stale: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
             said: Lock::new(Vec::new()),
             trouble: Lock::new(None),
             made: Lock::new(None),
@@ -404,21 +407,29 @@ impl Connection {
         self.stale.fetch_max(session, Relaxed);
     }
 
+    /// The same for credentials that the server does not accept: they are no longer used, whatever is on disk.
+    pub(crate) fn reject(&self, session: u64) {
+        self.rejected.fetch_max(session, Relaxed);
+        self.distrust(session);
+    }
+
     /// Gives the session to use, made anew if there is none or it has ended. One is made at a time.
     async fn session(&self) -> Result<Arc<Session>, Failure> {
         let mut slot = self.session.lock().await;
         let now = unix_time().0;
-        let trusted =
-            slot.session.clone().filter(|session| session.number > self.stale.load(Relaxed));
-        if let Some(session) = &trusted
+        let stale = self.stale.load(Relaxed);
+        if let Some(session) = slot.session.as_ref().filter(|session| session.number > stale)
             && session.until.as_ref().is_none_or(|(renew, _)| now < renew.load(Relaxed))
         {
             return Ok(Arc::clone(session));
         }
-        // What the program issued before is good until its end.
-        let trusted = trusted.filter(|session| session.until.as_ref().is_some_and(|u| now < u.1));
+        // While what is on disk cannot be used the last one goes on, unless the server refuses it or it has ended.
+        let last = slot.session.clone().filter(|session| {
+            session.number > self.rejected.load(Relaxed)
+                && session.until.as_ref().is_none_or(|until| now < until.1)
+        });
         // All kinds share a try that failed, so that a program is not run for each of them.
-        if trusted.is_none()
+        if last.is_none()
             && let Some((at, refusal)) = &slot.refused
             && at.elapsed() < PAUSE
         {
@@ -432,9 +443,11 @@ impl Connection {
                 *slot = Slot { session: Some(Arc::clone(&session)), refused: None };
                 Ok(session)
             }
-            Err(refusal) => match trusted {
+            Err(refusal) => match last {
                 Some(session) => {
                     self.complain(&refusal.to_string());
+                    // That is told again only when requests fail again.
+                    self.stale.fetch_min(session.number.saturating_sub(1), Relaxed);
                     if let Some((renew, _)) = &session.until {
                         renew.store(now + RENEWAL, Relaxed);
                     }

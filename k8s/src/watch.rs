@@ -327,7 +327,7 @@ impl Follower {
         let problem = reply.problem().await;
         let watch = path.contains("watch=true");
         if code == StatusCode::UNAUTHORIZED {
-            self.common.connection.distrust(session);
+            self.common.connection.reject(session);
             return Err(End::Network(format!(
                 "the credentials are not accepted (401 {}): {}",
                 problem.message,
