@@ -243,6 +243,13 @@ impl Reply {
         let option = self.message.edns.as_ref()?.option(EdnsCode::from(code))?;
         Vec::<u8>::try_from(option).ok()
     }
+
+    /// The first extended error of the reply: its code and its text (RFC 8914 section 2).
+    pub fn extended(&self) -> Option<(u16, String)> {
+        let data = self.option(15)?;
+        let (code, text) = data.split_first_chunk::<2>()?;
+        Some((u16::from_be_bytes(*code), String::from_utf8_lossy(text).into_owned()))
+    }
 }
 
 impl fmt::Debug for Reply {

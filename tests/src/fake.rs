@@ -8,9 +8,12 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{sleep, spawn};
+use std::sync::{Arc, Mutex};
+use std::thread::spawn;
 use std::time::{Duration, Instant};
+
+use crate::process::lock;
+use crate::until;
 
 /// Octets that are sent in one chunk.
 const CHUNK: usize = 64 << 10;
@@ -115,11 +118,6 @@ struct Shared {
     connections: Mutex<Vec<TcpStream>>,
     /// Lists that were sent whole, as such or as a watch's initial events.
     lists: AtomicUsize,
-}
-
-/// Takes a lock that nobody leaves in disorder.
-fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A running server, for as long as the process lives.
@@ -603,9 +601,6 @@ fn pod(shape: &Shape, pod: u32, version: u64) -> Vec<u8> {
 
 /// Waits until so many lists were sent whole; panics after `limit`.
 pub fn lists_until(fake: &Fake, count: usize, limit: Duration) {
-    let end = Instant::now() + limit;
-    while fake.lists() < count {
-        assert!(Instant::now() < end, "{} of {count} lists were asked for", fake.lists());
-        sleep(Duration::from_millis(5));
-    }
+    let enough = until(limit, || (fake.lists() >= count).then_some(()));
+    assert!(enough.is_some(), "{} of {count} lists were asked for", fake.lists());
 }

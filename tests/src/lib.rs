@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod edge;
 pub mod etcd;
 pub mod fake;
+mod gate;
 pub mod gateway;
 pub mod meddler;
 pub mod moto;

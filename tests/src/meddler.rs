@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::sync::{Arc, Mutex};
+use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
@@ -16,8 +15,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::api::{Body, body, head};
+use crate::gate::{Gate, Streams};
 use crate::pki::{Leaf, Pair, Pki};
-use crate::process::free_port;
+use crate::process::lock;
 use crate::{Api, Cluster};
 
 /// A client's connection.
@@ -86,22 +86,31 @@ pub enum Fault {
 /// ```
 #[derive(Debug)]
 pub struct Meddler {
-    address: SocketAddr,
+    /// The listener.
+    gate: Gate,
+    /// What its threads share.
     shared: Arc<Shared>,
-    listener: Option<(JoinHandle<()>, Arc<AtomicBool>)>,
 }
 
 /// What its threads share.
 struct Shared {
+    /// The API server, and who it is there.
     api: Api,
+    /// What it does wrong.
     fault: Mutex<Fault>,
+    /// The token that requests have to bring; any if it is empty.
     token: Mutex<String>,
-    streams: Mutex<Vec<TcpStream>>,
+    /// The connections of both sides.
+    streams: Streams,
     /// The paths that were watched.
     watched: Mutex<BTreeSet<String>>,
+    /// What it shows as a rule.
     good: Mutex<Arc<ServerConfig>>,
+    /// A certificate that has expired.
     expired: Arc<ServerConfig>,
+    /// One of another authority.
     stranger: Arc<ServerConfig>,
+    /// One for another name.
     misnamed: Arc<ServerConfig>,
 }
 
@@ -114,60 +123,60 @@ impl fmt::Debug for Shared {
 impl Meddler {
     /// Starts one before a cluster, whose user `reader` it is there, with certificates of an authority.
     pub fn start(cluster: &Cluster, pki: &Pki) -> Self {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let gate = Gate::new();
         // Several may have the same authority.
-        let file = |name: &str| format!("meddler-{}-{name}", address.port());
+        let file = |name: &str| format!("meddler-{}-{name}", gate.address().port());
         let here = ["127.0.0.1"];
         let late = Leaf::server(&here).expired();
         let shared = Shared {
             api: Api::new(cluster, "reader"),
             fault: Mutex::new(Fault::None),
             token: Mutex::default(),
-            streams: Mutex::default(),
+            streams: Streams::default(),
             watched: Mutex::default(),
             good: Mutex::new(config(&pki.server(&file("good"), &here))),
             expired: config(&pki.issue(&file("late"), late)),
             stranger: config(&Pki::new().server("stranger", &here)),
             misnamed: config(&pki.server(&file("other"), &["api.example.org"])),
         };
-        let mut meddler = Self { address, shared: Arc::new(shared), listener: None };
+        let mut meddler = Self { gate, shared: Arc::new(shared) };
         meddler.open();
         meddler
     }
 
     /// A kubeconfig that leads to it, with the lines of a user such as `token: secret`.
     pub fn kubeconfig(&self, pki: &Pki, user: &str) -> String {
-        kubeconfig(self.address, pki.ca(), user)
+        kubeconfig(self.address(), pki.ca(), user)
     }
 
     /// Lets only requests in that bring this token; all if it is empty.
     pub fn demand(&self, token: &str) {
-        token.clone_into(&mut self.shared.token.lock().unwrap_or_else(PoisonError::into_inner));
+        token.clone_into(&mut lock(&self.shared.token));
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.gate.address()
     }
 
     /// Shows another certificate from now on; connections go on.
     pub fn show(&self, pair: &Pair) {
-        *self.shared.good.lock().unwrap_or_else(PoisonError::into_inner) = config(pair);
+        *lock(&self.shared.good) = config(pair);
     }
 
     /// The paths that were watched since [`Meddler::forget`].
     pub fn watched(&self) -> BTreeSet<String> {
-        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.watched).clone()
     }
 
     /// Forgets which paths were watched.
     pub fn forget(&self) {
-        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.shared.watched).clear();
     }
 
     /// Does something wrong from now on, or nothing; connections end, so that the next ones meet it.
     pub fn set(&mut self, fault: Fault) {
-        *self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        *lock(&self.shared.fault) = fault;
         if fault == Fault::Refuse {
             self.close();
         } else {
@@ -178,50 +187,31 @@ impl Meddler {
 
     /// Ends all connections.
     pub fn cut(&self) {
-        for stream in self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // It may have ended on its own.
-            drop(stream.shutdown(Shutdown::Both));
-        }
+        self.shared.streams.cut();
     }
 
     /// Listens, if it does not.
     fn open(&mut self) {
-        if self.listener.is_some() {
-            return;
-        }
-        let listener = TcpListener::bind(self.address).expect("the port is its own");
-        let over = Arc::new(AtomicBool::new(false));
-        let (ended, shared) = (Arc::clone(&over), Arc::clone(&self.shared));
-        let thread = spawn(move || {
-            while let Ok((client, _)) = listener.accept() {
-                if ended.load(Ordering::SeqCst) {
-                    return;
-                }
-                if shared.fault() == Fault::Reset {
-                    // Without a time to linger the end of it is a reset.
-                    let none = Some(Duration::ZERO);
-                    rustix::net::sockopt::set_socket_linger(&client, none).expect("it is a socket");
-                    continue;
-                }
-                let shared = Arc::clone(&shared);
-                spawn(move || {
-                    let copy = shared.keep(&client);
-                    shared.connection(client);
-                    drop(copy.shutdown(Shutdown::Both));
-                });
+        let shared = Arc::clone(&self.shared);
+        self.gate.open(move |client| {
+            if shared.fault() == Fault::Reset {
+                // Without a time to linger the end of it is a reset.
+                let none = Some(Duration::ZERO);
+                rustix::net::sockopt::set_socket_linger(&client, none).expect("it is a socket");
+                return;
             }
+            let shared = Arc::clone(&shared);
+            spawn(move || {
+                let copy = shared.streams.keep(&client);
+                shared.connection(client);
+                drop(copy.shutdown(Shutdown::Both));
+            });
         });
-        self.listener = Some((thread, over));
     }
 
     /// Ends all connections and refuses new ones.
     fn close(&mut self) {
-        if let Some((thread, over)) = self.listener.take() {
-            over.store(true, Ordering::SeqCst);
-            // It looks up only when somebody comes.
-            drop(TcpStream::connect(self.address));
-            thread.join().expect("the listener ends");
-        }
+        self.gate.close();
         self.cut();
     }
 }
@@ -235,15 +225,7 @@ impl Drop for Meddler {
 impl Shared {
     /// What it does wrong.
     fn fault(&self) -> Fault {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps a connection, to end it when that is asked for; gives another handle of it.
-    fn keep(&self, stream: &TcpStream) -> TcpStream {
-        drop(stream.set_nodelay(true));
-        let copy = || stream.try_clone().expect("a socket can be shared");
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(copy());
-        copy()
+        *lock(&self.fault)
     }
 
     /// Serves one connection, which has one request; nothing if it breaks.
@@ -256,13 +238,13 @@ impl Shared {
             Fault::Expired => Arc::clone(&self.expired),
             Fault::Stranger => Arc::clone(&self.stranger),
             Fault::Misnamed => Arc::clone(&self.misnamed),
-            _ => Arc::clone(&self.good.lock().unwrap_or_else(PoisonError::into_inner)),
+            _ => Arc::clone(&lock(&self.good)),
         };
         let session = ServerConnection::new(config).ok()?;
         let mut client = BufReader::new(StreamOwned::new(session, client));
         let (_, request) = head(&mut client)?;
         let mut client = client.into_inner();
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let token = lock(&self.token).clone();
         if !token.is_empty() && !request.contains(&format!("Bearer {token}\r\n")) {
             return refuse(&mut client, 401, 0, "Unauthorized");
         }
@@ -270,8 +252,7 @@ impl Shared {
         let watch = path.contains("watch=true");
         let goes_on = watch && !path.contains("sendInitialEvents");
         if watch && let Some((resource, _)) = path.split_once('?') {
-            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            watched.insert(resource.to_owned());
+            lock(&self.watched).insert(resource.to_owned());
         }
         match fault {
             Fault::Swallow => return hold(client),
@@ -314,7 +295,7 @@ impl Shared {
             _ => {}
         }
         let mut server = self.api.connect()?;
-        drop(self.keep(&server.sock));
+        drop(self.streams.keep(&server.sock));
         let kept = request.lines().filter(|line| {
             let name = line.split(':').next().unwrap_or_default();
             let dropped = ["host", "authorization", "accept-encoding", "connection", ""];

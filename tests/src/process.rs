@@ -7,7 +7,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,11 @@ pub fn until<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<
         }
         sleep(POLL);
     }
+}
+
+/// Takes a lock that nobody leaves in disorder.
+pub(crate) fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A figure from the environment, or this one if it names none; how long tests say what they measure against.

@@ -87,13 +87,6 @@ all.test:@PORT@ 10.0.0.0/8:@PORT@ {{
     .start()
 }
 
-/// The extended error of a reply, its code and its text.
-fn told(reply: &Reply) -> Option<(u16, String)> {
-    let data = reply.option(15)?;
-    let (code, text) = data.split_first_chunk::<2>()?;
-    Some((u16::from_be_bytes(*code), String::from_utf8_lossy(text).into_owned()))
-}
-
 /// Asks for a name with EDNS.
 fn asked(gateway: &Gateway, name: &str) -> Reply {
     gateway.ask(tests::Query::from(name).bufsize(1232))
@@ -192,18 +185,18 @@ fn clusters_of_one_name_answer_each_its_own_and_one_that_is_killed_takes_nobody_
     let stale = loop {
         let reply = asked(&gateway, "only.shop.svc.all.test");
         assert_eq!(reply.addresses().len(), 1, "{reply:?}");
-        match told(&reply) {
+        match reply.extended() {
             Some(told) => break told,
             None => assert!(begin.elapsed() < LIMIT, "nothing is told:\n{}", gateway.output()),
         }
         std::thread::sleep(Duration::from_millis(200));
     };
     assert!(stale.0 == 3 && stale.1.starts_with("cluster stage: not heard of for "), "{stale:?}");
-    assert_eq!(told(&asked(&gateway, "web.shop.svc.prod.test")), None);
-    assert_eq!(told(&asked(&gateway, "web.shop.svc.all.test")), None, "prod answers");
+    assert_eq!(asked(&gateway, "web.shop.svc.prod.test").extended(), None);
+    assert_eq!(asked(&gateway, "web.shop.svc.all.test").extended(), None, "prod answers");
     let denied = asked(&gateway, "nope.shop.svc.all.test");
     assert_eq!(denied.rcode(), ResponseCode::NXDomain);
-    assert_eq!(told(&denied).map(|told| told.0), Some(19), "one of them may have it now");
+    assert_eq!(denied.extended().map(|told| told.0), Some(19), "one of them may have it now");
     let count = watchman.end(&gateway);
     println!(
         "{count} answers over the death of a cluster, none wrong; of the other p99 {p99_before:?} before and {p99_after:?} after, most {before:?} and {after:?}; a new service after {fresh:?}"
@@ -217,7 +210,7 @@ fn clusters_of_one_name_answer_each_its_own_and_one_that_is_killed_takes_nobody_
     stage.apply(&service("later", "10.96.80.50"));
     gateway.ask_until("later.shop.svc.all.test", LIMIT, |r| r.addresses().len() == 1);
     let only = tests::Query::from("only.shop.svc.stage.test").bufsize(1232);
-    gateway.ask_until(only, LIMIT, |r| r.addresses().len() == 1 && told(r).is_none());
+    gateway.ask_until(only, LIMIT, |r| r.addresses().len() == 1 && r.extended().is_none());
 }
 
 #[test]
@@ -232,7 +225,7 @@ fn a_cluster_that_is_away_at_the_start_fails_its_own_names_alone() {
     assert_eq!(gateway.ask("web.shop.svc.all.test").addresses().len(), 1);
     let failed = asked(&gateway, "only.default.svc.all.test");
     assert_eq!(failed.rcode(), ResponseCode::ServFail);
-    let told = told(&failed).expect("it says why");
+    let told = failed.extended().expect("it says why");
     assert_eq!(told, (14, "cluster stage: its objects are not known yet".to_owned()));
     stage.restart();
     gateway.ask_until("only.default.svc.all.test", LIMIT, |r| r.addresses().len() == 1);

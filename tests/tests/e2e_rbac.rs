@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use tests::gateway::binary;
@@ -151,16 +151,11 @@ users: [{{name: it, user: {{token: '{token}'}}}}]
 
 /// Waits until the gauges of a gateway say something.
 fn until(gateway: &Gateway, what: &str, so: impl Fn(&BTreeMap<String, f64>) -> bool) {
-    let start = Instant::now();
-    loop {
-        let gauges = gateway.metrics("metrics");
-        if so(&gauges) {
-            return;
-        }
-        let ours: Vec<_> =
-            gauges.iter().filter(|(name, _)| name.starts_with("causeway_kubernetes_")).collect();
-        assert!(start.elapsed() < LIMIT, "{what}: not so in time: {ours:#?}\n{}", gateway.output());
-        std::thread::sleep(Duration::from_millis(50));
+    let said = tests::until(LIMIT, || so(&gateway.metrics("metrics")).then_some(()));
+    if said.is_none() {
+        let mut gauges = gateway.metrics("metrics");
+        gauges.retain(|name, _| name.starts_with("causeway_kubernetes_"));
+        panic!("{what}: not so in time: {gauges:#?}\n{}", gateway.output());
     }
 }
 

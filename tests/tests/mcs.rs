@@ -484,7 +484,7 @@ fn a_cluster_that_is_killed_keeps_its_share_for_a_time_and_the_other_goes_on() {
         let mut found = reply.addresses();
         found.sort_unstable();
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-        stale |= reply.option(15).is_some();
+        stale |= reply.extended().is_some();
         match found.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["10.1.13.1", "10.2.13.1"] => {}
             ["10.1.13.1"] => since = Some(killed.elapsed()),
@@ -496,7 +496,7 @@ fn a_cluster_that_is_killed_keeps_its_share_for_a_time_and_the_other_goes_on() {
     assert!(since >= Duration::from_secs(20), "the share stays for its time: {since:?}");
     assert!(stale, "answers from a share that is kept say so");
     nothing(&gateway, second);
-    assert_eq!(gateway.ask(Query::from(name).bufsize(1232)).option(15), None);
+    assert_eq!(gateway.ask(Query::from(name).bufsize(1232)).extended(), None);
     // Changes of the survivor are followed all the time.
     clusters[0].apply(&hello(
         "both",

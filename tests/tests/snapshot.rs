@@ -10,9 +10,6 @@ use tests::{Cluster, Folder, Gateway, Query, Reply};
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The code of an extended error's option (RFC 8914 2).
-const EDE: u16 = 15;
-
 /// The cluster's objects.
 const OBJECTS: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: kept}}
@@ -58,10 +55,7 @@ fn gateway(cluster: &Cluster, folder: &Path) -> Gateway {
 /// The reply to a question with EDNS, and its extended error.
 fn ask(gateway: &Gateway, question: &str) -> (Reply, Option<(u16, String)>) {
     let reply = gateway.ask(Query::from(question).bufsize(1232));
-    let error = reply.option(EDE).map(|data| {
-        let (code, text) = data.split_first_chunk::<2>().expect("it has a code");
-        (u16::from_be_bytes(*code), String::from_utf8_lossy(text).into_owned())
-    });
+    let error = reply.extended();
     (reply, error)
 }
 
