@@ -34,15 +34,20 @@ pub struct Namespace {
 impl Namespace {
     /// Makes one, with the loopback interface up.
     pub fn new() -> Self {
-        assert!(rustix::process::geteuid().is_root(), "network namespaces need root");
+        Self::with(&["--net", "--mount"], "ip link set lo up")
+    }
+
+    /// Makes one that has mounts of its own alone, in the network that is there.
+    pub fn of_mounts() -> Self {
+        Self::with(&["--mount"], "true")
+    }
+
+    /// Makes one of these kinds, in which a command is run first.
+    fn with(kinds: &[&str], first: &str) -> Self {
+        assert!(rustix::process::geteuid().is_root(), "namespaces need root");
         let mut command = Command::new("unshare");
-        command.args([
-            "--net",
-            "--mount",
-            "sh",
-            "-c",
-            "ip link set lo up && echo ready && exec sleep infinity",
-        ]);
+        let line = format!("{first} && echo ready && exec sleep infinity");
+        command.args(kinds).args(["sh", "-c", &line]);
         command.env("PATH", path()).stdin(Stdio::null());
         let holder = Process::start("namespace", command);
         holder.line("ready", Duration::from_secs(10));

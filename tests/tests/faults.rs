@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
 use tests::meddler::{Fault, Meddler};
-use tests::{Cluster, Folder, Gateway, Pki, Query, Watchman, stated, watchman};
+use tests::{Cluster, Folder, Gateway, Namespace, Pki, Query, Watchman, stated, watchman};
 
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -18,8 +18,23 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// How soon what happened meanwhile must be answered after the fault is over, unless a row says more.
 const FRESH: f64 = 10.0;
 
-/// How long a fault lasts at least that answers must tell of: ten seconds are no outage.
+/// How long a fault lasts at least that answers must tell of.
 const OUTAGE: Duration = Duration::from_millis(11_500);
+
+/// Before that nobody is told anything: connections break and are made again all the time.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How long a fault lasts that nobody is to notice.
+const WHILE: Duration = Duration::from_secs(8);
+
+/// How many lines of trouble a fault may take.
+const MOST: usize = 10;
+
+/// How many more may come when it is over.
+const AFTER: usize = 2;
+
+/// What the disk holds that is to be full, in octets.
+const DISK: usize = 1 << 20;
 
 /// How many rows are tried at once.
 const LANES: usize = 6;
@@ -39,8 +54,32 @@ enum Way {
     Program,
     /// A proxy, and a clock that can be moved.
     Clock,
+    /// A proxy, and a folder of snapshots on a small disk of its own, which is full.
+    Full,
+    /// The same, to which nothing can be written.
+    ReadOnly,
+    /// The same, with a snapshot that is damaged.
+    Damaged,
     /// The API server itself, for itself alone.
     Server,
+}
+
+impl Way {
+    /// Whether snapshots are kept.
+    fn keeps(self) -> bool {
+        matches!(self, Self::Full | Self::ReadOnly | Self::Damaged)
+    }
+}
+
+/// What answers tell of a fault by EDE 3.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Nothing, however long it lasts: what is answered is up to date, or nobody can know that it is not.
+    Never,
+    /// Nothing in the first ten seconds; it is over before that, unless the machine is slow.
+    NotYet,
+    /// Nothing in the first ten seconds, and then for how long the cluster has not been heard of.
+    Then,
 }
 
 /// A fault.
@@ -57,10 +96,18 @@ struct Row {
     mend: fn(&mut Stage<'_>),
     /// What the log says of it; nothing if it is to stay silent.
     log: &'static str,
+    /// How many lines of trouble the log may have while it lasts; none if it is to stay silent.
+    lines: usize,
     /// A metric with words of its labels, which is at least 1 while it lasts.
     metric: &'static [&'static str],
-    /// Whether it lasts so long that answers tell of it.
-    ede: bool,
+    /// What answers tell of it.
+    told: Told,
+    /// Whether what happens in the cluster is answered while it lasts, not only afterwards.
+    through: bool,
+    /// How long it lasts at least.
+    lasts: Duration,
+    /// What the log says when it is over, if it does.
+    healed: &'static str,
     /// How soon it must be over, in seconds.
     within: f64,
 }
@@ -68,6 +115,13 @@ struct Row {
 /// The metric of a watch that fails.
 const FAILING: &[&str] =
     &["causeway_kubernetes_watch_state", "kind=\"services\"", "state=\"failing\""];
+
+/// The metric of a watch that goes on.
+const WATCHING: &[&str] =
+    &["causeway_kubernetes_watch_state", "kind=\"services\"", "state=\"watching\""];
+
+/// The metric of snapshots that could not be written or used.
+const UNKEPT: &[&str] = &["causeway_kubernetes_snapshot_failures_total"];
 
 /// The metric of requests that were answered with a status.
 macro_rules! code {
@@ -83,23 +137,41 @@ const fn proxied(
     inject: fn(&mut Stage<'_>),
     log: &'static str,
     metric: &'static [&'static str],
-    ede: bool,
+    told: Told,
 ) -> Row {
-    let mend = |stage: &mut Stage<'_>| stage.meddle(Fault::None);
-    Row { area, name, way: Way::Token, inject, mend, log, metric, ede, within: FRESH }
+    Row {
+        area,
+        name,
+        way: Way::Token,
+        inject,
+        mend: |stage| stage.meddle(Fault::None),
+        log,
+        lines: if log.is_empty() { 0 } else { MOST },
+        metric,
+        told,
+        through: false,
+        lasts: Duration::ZERO,
+        healed: "",
+        within: FRESH,
+    }
+}
+
+/// A row of a fault of the proxy that nobody is to notice: the log is silent, and what happens is answered meanwhile.
+const fn unnoticed(area: &'static str, name: &'static str, inject: fn(&mut Stage<'_>)) -> Row {
+    Row { through: true, ..proxied(area, name, inject, "", WATCHING, Told::Never) }
 }
 
 /// The table.
 const ROWS: &[Row] = &[
-    proxied("connection", "refused", |s| s.meddle(Fault::Refuse), "refused", FAILING, true),
-    proxied("connection", "reset", |s| s.meddle(Fault::Reset), "eset", FAILING, true),
+    proxied("connection", "refused", |s| s.meddle(Fault::Refuse), "refused", FAILING, Told::Then),
+    proxied("connection", "reset", |s| s.meddle(Fault::Reset), "eset", FAILING, Told::Then),
     proxied(
         "connection",
         "accepted and silent",
         |s| s.meddle(Fault::Hang),
         "deadline has elapsed",
         FAILING,
-        true,
+        Told::Then,
     ),
     proxied(
         "connection",
@@ -107,33 +179,45 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Swallow),
         "no answer within",
         FAILING,
-        true,
+        Told::Then,
     ),
     proxied(
         "connection",
         "half-open within a response",
         |s| s.meddle(Fault::HalfOpen),
-        "",
-        &[],
-        false,
+        "fell silent",
+        FAILING,
+        Told::NotYet,
     ),
-    proxied("connection", "slow drip", |s| s.meddle(Fault::Drip), "", &[], false),
+    unnoticed("connection", "slow drip", |s| s.meddle(Fault::Drip)),
+    Row {
+        through: false,
+        lasts: WHILE,
+        ..unnoticed("connection", "watches that tell nothing", |s| s.meddle(Fault::Mute))
+    },
     proxied(
         "connection",
         "truncated chunk",
         |s| s.meddle(Fault::Truncate),
         "ended early",
         FAILING,
-        true,
+        Told::Then,
     ),
-    proxied("TLS", "expired certificate", |s| s.meddle(Fault::Expired), "xpired", FAILING, true),
+    proxied(
+        "TLS",
+        "expired certificate",
+        |s| s.meddle(Fault::Expired),
+        "xpired",
+        FAILING,
+        Told::Then,
+    ),
     proxied(
         "TLS",
         "certificate of another CA",
         |s| s.meddle(Fault::Stranger),
         "certificate",
         FAILING,
-        true,
+        Told::Then,
     ),
     proxied(
         "TLS",
@@ -141,7 +225,7 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Misnamed),
         "not valid for name",
         FAILING,
-        true,
+        Told::Then,
     ),
     Row {
         mend: |s| s.meddler().demand(TOKEN),
@@ -154,7 +238,7 @@ const ROWS: &[Row] = &[
             },
             "the credentials are not accepted (401",
             FAILING,
-            true,
+            Told::Then,
         )
     },
     Row {
@@ -168,7 +252,7 @@ const ROWS: &[Row] = &[
             },
             "the credentials are not accepted (401",
             code!("401"),
-            true,
+            Told::Then,
         )
     },
     proxied(
@@ -177,7 +261,7 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Forbid("endpointslices")),
         "\"endpointslices\"",
         &["causeway_kubernetes_watch_state", "kind=\"endpointslices\"", "state=\"forbidden\""],
-        true,
+        Told::Then,
     ),
     proxied(
         "auth",
@@ -185,7 +269,7 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Forbid("/api")),
         "forbidden: the verb",
         code!("403"),
-        true,
+        Told::Then,
     ),
     Row {
         way: Way::Program,
@@ -203,7 +287,7 @@ const ROWS: &[Row] = &[
             },
             "failed: exit",
             FAILING,
-            true,
+            Told::Then,
         )
     },
     proxied(
@@ -212,33 +296,40 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Status(429, 1)),
         "429",
         code!("429"),
-        false,
-    ),
-    proxied("protocol", "500", |s| s.meddle(Fault::Status(500, 0)), "500", code!("500"), true),
-    proxied("protocol", "503", |s| s.meddle(Fault::Status(503, 0)), "503", code!("503"), false),
-    proxied(
-        "protocol",
-        "410 Gone for each watch",
-        |s| s.meddle(Fault::Gone),
-        "",
-        code!("410"),
-        false,
+        Told::NotYet,
     ),
     proxied(
         "protocol",
-        "watches that end at once",
-        |s| s.meddle(Fault::EndAtOnce),
-        "",
-        code!("200"),
-        false,
+        "500",
+        |s| s.meddle(Fault::Status(500, 0)),
+        "500",
+        code!("500"),
+        Told::Then,
     ),
+    proxied(
+        "protocol",
+        "503",
+        |s| s.meddle(Fault::Status(503, 0)),
+        "503",
+        code!("503"),
+        Told::NotYet,
+    ),
+    Row {
+        metric: code!("410"),
+        ..unnoticed("protocol", "410 Gone for each watch", |s| s.meddle(Fault::Gone))
+    },
+    Row {
+        through: false,
+        lasts: WHILE,
+        ..unnoticed("protocol", "watches that end at once", |s| s.meddle(Fault::EndAtOnce))
+    },
     proxied(
         "protocol",
         "garbage in place of an event",
         |s| s.meddle(Fault::Garbage),
         "can not be read",
         FAILING,
-        false,
+        Told::NotYet,
     ),
     proxied(
         "protocol",
@@ -246,7 +337,7 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Oversized),
         "bytes",
         FAILING,
-        false,
+        Told::NotYet,
     ),
     proxied(
         "protocol",
@@ -254,7 +345,7 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Page),
         "can not be read",
         FAILING,
-        true,
+        Told::Then,
     ),
     proxied(
         "protocol",
@@ -262,70 +353,57 @@ const ROWS: &[Row] = &[
         |s| s.meddle(Fault::Gzip),
         "can not be read",
         FAILING,
-        false,
+        Told::NotYet,
     ),
-    proxied("protocol", "not HTTP", |s| s.meddle(Fault::NotHttp), "HTTP", FAILING, false),
-    proxied("data", "each event twice", |s| s.meddle(Fault::Twice), "", &[], false),
-    proxied(
-        "data",
-        "events once more, out of order",
-        |s| {
-            s.meddle(Fault::Late);
-            s.stir();
-        },
-        "after",
-        &[],
-        false,
-    ),
+    proxied("protocol", "not HTTP", |s| s.meddle(Fault::NotHttp), "HTTP", FAILING, Told::NotYet),
+    unnoticed("data", "each event twice", |s| s.meddle(Fault::Twice)),
     Row {
-        mend: |s| {
-            s.meddle(Fault::None);
-        },
+        through: true,
         ..proxied(
             "data",
-            "kind change during a list",
+            "events once more, out of order",
             |s| {
-                s.meddle(Fault::Drip);
-                s.flip();
+                s.meddle(Fault::Late);
+                s.stir();
             },
-            "",
-            &[],
-            false,
+            "after",
+            WATCHING,
+            Told::Never,
         )
     },
+    unnoticed("data", "kind change during a list", |s| {
+        s.meddle(Fault::Drip);
+        s.flip();
+    }),
     Row {
         way: Way::Clock,
         mend: |_| {},
-        ..proxied("time", "clock an hour ahead", |s| s.write("clock", "+3600s"), "", &[], false)
+        ..unnoticed("time", "clock an hour ahead", |s| s.write("clock", "+3600s"))
     },
     Row {
         way: Way::Clock,
         mend: |_| {},
-        ..proxied("time", "clock an hour back", |s| s.write("clock", "-3600s"), "", &[], false)
+        ..unnoticed("time", "clock an hour back", |s| s.write("clock", "-3600s"))
     },
     Row {
-        mend: |s| {
-            let text = s.config.clone();
-            s.write("kubeconfig", &text);
-        },
+        mend: |s| s.configure(),
+        through: true,
         ..proxied(
             "disk",
-            "half of a kubeconfig",
+            "beginning of a kubeconfig",
             |s| {
-                let half = s.config[..s.config.len() / 2].to_owned();
-                s.write("kubeconfig", &half);
+                let (begin, _) = s.config.split_once("cluster: c,").expect("it has a context");
+                s.write("kubeconfig", begin);
                 s.shake();
             },
             "the kubeconfig",
-            &[],
-            false,
+            WATCHING,
+            Told::NotYet,
         )
     },
     Row {
-        mend: |s| {
-            let text = s.config.clone();
-            s.write("kubeconfig", &text);
-        },
+        mend: |s| s.configure(),
+        through: true,
         ..proxied(
             "disk",
             "kubeconfig removed",
@@ -334,31 +412,56 @@ const ROWS: &[Row] = &[
                 s.shake();
             },
             "the kubeconfig",
-            &[],
-            false,
+            WATCHING,
+            Told::NotYet,
         )
+    },
+    Row {
+        way: Way::Full,
+        mend: |s| s.on_disk("rm fill"),
+        lines: 1,
+        through: true,
+        healed: "is written again",
+        ..proxied("disk", "folder of snapshots full", |_| {}, "No space left", UNKEPT, Told::Never)
+    },
+    Row {
+        way: Way::ReadOnly,
+        mend: |s| s.on_disk("mount -o remount,rw ."),
+        lines: 1,
+        through: true,
+        healed: "is written again",
+        ..proxied("disk", "folder of snapshots read-only", |_| {}, "Read-only", UNKEPT, Told::Never)
+    },
+    Row {
+        way: Way::Damaged,
+        mend: |_| {},
+        lines: 1,
+        through: true,
+        ..proxied("disk", "snapshot damaged", |_| {}, "it is damaged", UNKEPT, Told::Never)
     },
     Row {
         way: Way::Server,
         mend: |s| s.cluster().restart(),
-        ..proxied("process", "API server killed", |s| s.cluster().kill(), "refused", FAILING, true)
-    },
-    Row {
-        way: Way::Server,
-        mend: |s| s.cluster().resume(),
         ..proxied(
             "process",
-            "API server stopped for a while",
-            |s| s.cluster().pause(),
-            "",
-            &[],
-            false,
+            "API server killed",
+            |s| s.cluster().kill(),
+            "refused",
+            FAILING,
+            Told::Then,
         )
     },
     Row {
         way: Way::Server,
+        mend: |s| s.cluster().resume(),
+        through: false,
+        lasts: WHILE,
+        ..unnoticed("process", "API server stopped for a while", |s| s.cluster().pause())
+    },
+    Row {
+        way: Way::Server,
         mend: |_| {},
-        ..proxied("data", "restored etcd", |s| s.restore(), "older than", &[], false)
+        ..proxied("data", "restored etcd", |s| s.restore(), "older than", WATCHING, Told::NotYet)
     },
     Row {
         way: Way::Server,
@@ -374,8 +477,8 @@ const ROWS: &[Row] = &[
                 s.cluster().kill();
             },
             "refused",
-            &[],
-            false,
+            FAILING,
+            Told::NotYet,
         )
     },
     Row {
@@ -389,7 +492,7 @@ const ROWS: &[Row] = &[
             },
             "are not defined in the cluster",
             &["causeway_kubernetes_watch_state", "kind=\"serviceimports\"", "state=\"absent\""],
-            false,
+            Told::Never,
         )
     },
 ];
@@ -404,6 +507,8 @@ struct Stage<'a> {
     meddler: Option<Meddler>,
     /// Where the kubeconfig is, with what it needs.
     folder: Folder,
+    /// Where the disk of the snapshots is mounted.
+    disk: Option<Namespace>,
     /// The kubeconfig's text.
     config: String,
     /// The row's namespace.
@@ -425,7 +530,9 @@ impl<'a> Stage<'a> {
         let meddler = own.is_none().then(|| Meddler::start(steady, pki));
         let path = |name: &str| folder.path().join(name).display().to_string();
         let user = match row.way {
-            Way::Token | Way::Clock => format!("tokenFile: {}", path("token")),
+            Way::Token | Way::Clock | Way::Full | Way::ReadOnly | Way::Damaged => {
+                format!("tokenFile: {}", path("token"))
+            }
             Way::Program => format!(
                 "exec:\n  apiVersion: client.authentication.k8s.io/v1\n  command: sh\n  args: [-c, '. {}']\n  interactiveMode: Never",
                 path("program")
@@ -436,7 +543,8 @@ impl<'a> Stage<'a> {
             Some(meddler) => meddler.kubeconfig(pki, &user),
             None => String::new(),
         };
-        let stage = Self { steady, own, meddler, folder, config, namespace, net };
+        let disk = matches!(row.way, Way::Full | Way::ReadOnly).then(Namespace::of_mounts);
+        let stage = Self { steady, own, meddler, folder, disk, config, namespace, net };
         stage.write("token", TOKEN);
         stage.write("good", TOKEN);
         stage.write("clock", "+0s");
@@ -445,12 +553,84 @@ impl<'a> Stage<'a> {
             "t=$(cat {}) || exit 3\nprintf '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"%s\"}}}}' \"$t\"\n",
             good.display()
         ));
-        stage.write("kubeconfig", &stage.config);
+        stage.configure();
+        if stage.disk.is_some() {
+            fs::create_dir(stage.kept()).expect("the folder is ours");
+            stage.on_disk(&format!("mount -t tmpfs -o size={DISK},mode=700 tmpfs ."));
+        }
+        match row.way {
+            Way::Full => stage.on_disk(&format!("! head -c {} /dev/zero >fill", DISK + 1)),
+            Way::ReadOnly => stage.on_disk("mount -o remount,ro ."),
+            _ => {}
+        }
         if let Some(meddler) = &stage.meddler {
             meddler.demand(TOKEN);
         }
         stage.apply(&stage.objects());
         stage
+    }
+
+    /// The folder of snapshots.
+    fn kept(&self) -> PathBuf {
+        path_of(&self.folder, "kept")
+    }
+
+    /// Runs a shell line in the folder of snapshots.
+    fn on_disk(&self, line: &str) {
+        let disk = self.disk.as_ref().expect("the row has a disk");
+        disk.shell(&format!("cd {}; {line}", self.kept().display()));
+    }
+
+    /// Damages the snapshot that a gateway leaves.
+    fn damage(&self, mut gateway: Gateway) {
+        let find = || {
+            let files =
+                fs::read_dir(self.kept()).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+            files.into_iter().find(|file| file.extension().is_some_and(|e| e == "snapshot"))
+        };
+        let file = tests::until(LIMIT, find).expect("there is a snapshot");
+        // Its last one is written as it ends.
+        gateway.stop();
+        let mut bytes = fs::read(&file).expect("it is ours");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(file, bytes).expect("it is ours");
+    }
+
+    /// Writes the kubeconfig as it has to be.
+    fn configure(&self) {
+        self.write("kubeconfig", &self.config);
+    }
+
+    /// A gateway on this way to the cluster.
+    fn gateway(&self, way: Way) -> Gateway {
+        let (kubeconfig, more) = match &self.own {
+            Some(cluster) => {
+                (cluster.kubeconfig("reader"), "multicluster clusterset.local".to_owned())
+            }
+            None if way.keeps() => {
+                (path_of(&self.folder, "kubeconfig"), format!("snapshot {}", self.kept().display()))
+            }
+            None => (path_of(&self.folder, "kubeconfig"), String::new()),
+        };
+        let mut builder = Gateway::new(&format!(
+            ".:@PORT@ {{\n errors\n prometheus localhost:@PORT:metrics@\n kubernetes cluster.local clusterset.local 10.97.0.0/16 {{\n  kubeconfig {}\n  {more}\n }}\n}}",
+            kubeconfig.display()
+        ));
+        if way == Way::Clock {
+            builder = builder
+                .env("LD_PRELOAD", &faketime().display().to_string())
+                .env(
+                    "FAKETIME_TIMESTAMP_FILE",
+                    &path_of(&self.folder, "clock").display().to_string(),
+                )
+                .env("FAKETIME_NO_CACHE", "1")
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        match &self.disk {
+            Some(disk) => builder.within(disk).start(),
+            None => builder.start(),
+        }
     }
 
     /// What is there all the time: a Service, a headless one with two endpoints, and an alias.
@@ -631,6 +811,8 @@ struct Outcome {
     answers: usize,
     /// Seconds until what had happened meanwhile was answered.
     over: f64,
+    /// How many lines of trouble the log had.
+    lines: usize,
     /// The line of the log.
     line: String,
     /// The text of the EDE.
@@ -645,70 +827,55 @@ fn attempt(
     own: Option<&mut Cluster>,
 ) -> Outcome {
     let mut stage = Stage::new(row, number, steady, own);
-    let (kubeconfig, more) = match &stage.own {
-        Some(cluster) => (cluster.kubeconfig("reader"), "multicluster clusterset.local"),
-        None => (path_of(&stage.folder, "kubeconfig"), ""),
-    };
-    let mut builder = Gateway::new(&format!(
-        ".:@PORT@ {{\n errors\n prometheus localhost:@PORT:metrics@\n kubernetes cluster.local clusterset.local 10.97.0.0/16 {{\n  kubeconfig {}\n  {more}\n }}\n}}",
-        kubeconfig.display()
-    ));
-    if row.way == Way::Clock {
-        assert!(Path::new(FAKETIME).exists(), "{FAKETIME} is missing: install libfaketime");
-        builder = builder
-            .env("LD_PRELOAD", FAKETIME)
-            .env("FAKETIME_TIMESTAMP_FILE", &path_of(&stage.folder, "clock").display().to_string())
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    if row.way == Way::Damaged {
+        stage.damage(stage.gateway(row.way));
     }
-    let gateway = builder.start();
+    let gateway = stage.gateway(row.way);
     let known = stage.known();
     for name in &known {
         let reply = gateway.ask(name.as_str());
         let empty = name.starts_with("nothing");
         assert!(reply.answers().is_empty() == empty, "{name}: {reply:?}\n{}", gateway.output());
     }
-    let watchman = Watchman::start(vec![gently(&gateway, &known)]);
-    let begin = Instant::now();
+    let began = Arc::new(OnceLock::new());
+    let watchman = Watchman::start(vec![gently(&gateway, &known, row.told, Arc::clone(&began))]);
+    let begin = *began.get_or_init(Instant::now);
     (row.inject)(&mut stage);
-    let line = if row.log.is_empty() { String::new() } else { gateway.line(row.log) };
-    if let [name, labels @ ..] = row.metric {
-        let seen = tests::until(LIMIT, || {
-            let metrics = gateway.metrics("metrics");
-            let fits = |(key, value): (&String, &f64)| {
-                key.starts_with(name) && labels.iter().all(|l| key.contains(l)) && *value >= 1.0
-            };
-            metrics.iter().any(fits).then_some(())
-        });
-        assert!(seen.is_some(), "{:?} is not there:\n{}", row.metric, gateway.output());
-    }
     let server = row.way == Way::Server;
+    let happened = Instant::now();
     if !server {
         stage.happen();
     }
+    let line = if row.log.is_empty() { String::new() } else { gateway.line(row.log) };
+    let during = row.through.then(|| {
+        stage.told(&gateway);
+        happened.elapsed().as_secs_f64()
+    });
+    sleep(row.lasts.saturating_sub(begin.elapsed()));
+    let [name, labels @ ..] = row.metric else { panic!("the row says no metric") };
+    counted(&gateway, name, labels);
     let mut ede = String::new();
-    if row.ede {
+    if row.told == Told::Then {
         sleep(OUTAGE.saturating_sub(begin.elapsed()));
         let query = Query::from(&*known[0]).bufsize(1232);
         let told = query.ask_until(gateway.address(), LIMIT, |r| stale(r).is_some());
         ede = stale(&told).unwrap_or_default();
         assert!(ede.contains("not heard of for"), "{ede}");
         // That is counted once a second.
-        let counted = tests::until(LIMIT, || {
-            let metrics = gateway.metrics("metrics");
-            let mut found =
-                metrics.iter().filter(|(k, _)| k.starts_with("causeway_kubernetes_stale"));
-            found.any(|(_, value)| *value >= 1.0).then_some(())
-        });
-        assert!(counted.is_some(), "{}", gateway.output());
+        counted(&gateway, "causeway_kubernetes_stale", &[]);
     }
+    let lines = troubles(&gateway);
     (row.mend)(&mut stage);
     let mended = Instant::now();
     if server {
         stage.happen();
     }
     stage.told(&gateway);
-    let over = mended.elapsed().as_secs_f64();
+    let over = during.unwrap_or_else(|| mended.elapsed().as_secs_f64());
+    if !row.healed.is_empty() {
+        let healed = || gateway.output().contains(row.healed).then_some(());
+        tests::until(LIMIT, healed).unwrap_or_else(|| panic!("{}", gateway.output()));
+    }
     if row.name.starts_with("kind change") {
         let name = format!("flip.{}.svc.cluster.local", stage.namespace);
         let other = format!("{}.77", stage.net);
@@ -729,36 +896,80 @@ fn attempt(
     let log = gateway.output();
     assert!(over < row.within, "it took {over} s:\n{log}");
     assert!(!log.contains("panicked") && !log.contains(TOKEN), "{log}");
-    let said = log.lines().filter(|l| l.contains("[ERROR]") || l.contains("[WARNING]")).count();
-    assert!(said <= 12, "{said} lines of trouble:\n{log}");
+    assert!(lines <= row.lines, "{lines} lines of trouble, not {} at most:\n{log}", row.lines);
+    // The end of a fault breaks what is under way.
+    let after = troubles(&gateway);
+    assert!(after <= row.lines + AFTER, "{after} lines of trouble in the end:\n{log}");
     let line = said_of(&line);
-    Outcome { answers, over, line, ede }
+    Outcome { answers, over, lines, line, ede }
 }
 
-/// What a line of the log says, without where the kubeconfig of the test is and what goes on.
+/// How many lines of trouble are in the log.
+fn troubles(gateway: &Gateway) -> usize {
+    let trouble = |line: &&str| line.contains("[ERROR]") || line.contains("[WARNING]");
+    gateway.output().lines().filter(trouble).count()
+}
+
+/// What a line of the log says, without where the files of the test are and what goes on.
 fn said_of(line: &str) -> String {
     let text = line.split_once("plugin/kubernetes: ").map_or(line, |(_, text)| text);
-    let text = ["; what is known", "; all else"]
+    let text = ["; what is known", "; all else", "; serving goes on"]
         .iter()
         .fold(text, |text, end| text.split_once(end).map_or(text, |(text, _)| text));
-    text.split_once("kubeconfig: ").map_or(text, |(_, text)| text).to_owned()
+    let text = text.split_once("kubeconfig: ").map_or(text, |(_, text)| text);
+    let words = text.split(' ').map(|word| match Path::new(word).file_name() {
+        Some(_) if word.ends_with(".snapshot") => "NAME.snapshot",
+        Some(name) if word.starts_with('/') => name.to_str().unwrap_or(word),
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
-/// Where Debian has the library that moves a program's clock.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+/// The library that moves a program's clock, where Debian has it.
+fn faketime() -> PathBuf {
+    let folders = fs::read_dir("/usr/lib").expect("it is there").filter_map(Result::ok);
+    let mut found = folders.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    found.find(|path| path.exists()).expect("install libfaketime")
+}
+
+/// Waits until a metric with these labels is at least 1.
+fn counted(gateway: &Gateway, name: &str, labels: &[&str]) {
+    let seen = tests::until(LIMIT, || {
+        let metrics = gateway.metrics("metrics");
+        let fits = |(key, value): (&String, &f64)| {
+            key.starts_with(name) && labels.iter().all(|l| key.contains(l)) && *value >= 1.0
+        };
+        metrics.iter().any(fits).then_some(())
+    });
+    assert!(seen.is_some(), "{name} {labels:?} is not there:\n{}", gateway.output());
+}
 
 /// The text of EDE 3.
 fn stale(reply: &tests::Reply) -> Option<String> {
-    let data = reply.option(15)?;
-    let (code, text) = data.split_first_chunk::<2>()?;
-    (u16::from_be_bytes(*code) == STALE).then(|| String::from_utf8_lossy(text).into_owned())
+    reply.extended().filter(|(code, _)| *code == STALE).map(|(_, text)| text)
 }
 
-/// A client that asks for all names all the time and leaves the machine to the others between.
-fn gently(gateway: &Gateway, names: &[String]) -> watchman::Asker {
-    let mut ask = watchman::steady(gateway.address(), names);
+/// A client that asks for all names all the time and leaves the machine to the others between. Now and then it looks whether it is
+/// told of an outage that it should not know of: never, or in the first ten seconds since the fault began.
+fn gently(
+    gateway: &Gateway,
+    names: &[String],
+    told: Told,
+    began: Arc<OnceLock<Instant>>,
+) -> watchman::Asker {
+    let (server, first) = (gateway.address(), names[0].clone());
+    let mut ask = watchman::steady(server, names);
+    let mut turn = 0;
     Box::new(move || {
         sleep(Duration::from_millis(4));
+        turn += 1;
+        if turn % 8 == 0
+            && let Some(text) =
+                Query::from(&*first).bufsize(1232).ask(server).and_then(|r| stale(&r))
+            && (told == Told::Never || began.get().is_none_or(|began| began.elapsed() < GRACE))
+        {
+            return Err(format!("too soon: {text}"));
+        }
         ask()
     })
 }
@@ -804,19 +1015,21 @@ fn no_fault_makes_an_answer_wrong_or_lost() {
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
     println!(
-        "| layer | fault | answers, all right | over after | log | metric | EDE 3 |\n|---|---|---|---|---|---|---|"
+        "| layer | fault | answers, all right | over after | lines | log | metric | EDE 3 |\n|---|---|---|---|---|---|---|---|"
     );
     let mut failed = Vec::new();
     for (number, outcome) in &done {
         let row = &ROWS[*number];
-        let Some(Outcome { answers, over, line, ede }) = outcome else {
+        let Some(Outcome { answers, over, lines, line, ede }) = outcome else {
             failed.push(row.name);
             continue;
         };
         let metric = row.metric.join(" ").replace('"', "");
         println!(
-            "| {} | {} | {answers} | {over:.1} s | {line} | {metric} | {ede} |",
-            row.area, row.name
+            "| {} | {} | {answers} | {}{over:.1} s | {lines} | {line} | {metric} | {ede} |",
+            row.area,
+            row.name,
+            if row.through { "meanwhile: " } else { "" }
         );
     }
     println!("{} faults in {:?}", done.len(), begin.elapsed());
