@@ -165,9 +165,8 @@ impl<'l> Look<'l> {
     fn service(&self, place: &Place<'_>, sheet: &mut Sheet<'_>) -> Outcome<'l> {
         let mut silence = Silence::default();
         let members = self.set.members.iter();
-        let all: SmallVec<[Present<'l>; FEW]> = members
-            .map(|member| member.present(namespace(place.key), self.set.keep))
-            .collect();
+        let all: SmallVec<[Present<'l>; FEW]> =
+            members.map(|member| member.present(namespace(place.key), self.set.keep)).collect();
         if let Some(outcome) = self.imported(&all, place, sheet, &mut silence) {
             return outcome;
         }
