@@ -13,7 +13,7 @@ if [ -z "${CAUSEWAY_BIN:-}" ]; then
   export CAUSEWAY_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release/causeway
 fi
 out=$(cargo test -q -p tests --locked --test e2e_scale -- --nocapture --test-threads=1 2>&1) || { echo "$out"; exit 1; }
-sizes=$(grep -oE '\| [0-9]+ services.*' <<<"$out") paces=$(grep -oE '\| (idle|[0-9]+ changes).*' <<<"$out")
+sizes=$(grep -oE '\| [0-9]+ (services|clusters).*' <<<"$out") paces=$(grep -oE '\| (idle|[0-9]+ changes).*' <<<"$out")
 printf '%s\n' "$sizes" "$paces"
 [ -n "${WRITE:-}" ] || exit 0
 tests/record scale <<END

@@ -174,30 +174,23 @@ impl Fake {
     /// Moves the first endpoint of a service, and tells those who watch.
     pub fn change(&self, service: u32, address: Ipv4Addr) {
         lock(&self.shared.moved).insert(service, address);
-        let version = self.shared.version.fetch_add(1, SeqCst) + 1;
         let shape = *lock(&self.shared.shape);
-        self.shared.tell(
-            Resource::Slices,
-            "MODIFIED",
-            &slice(&shape, service, Some(address), version),
-        );
+        self.shared.tell(Resource::Slices, "MODIFIED", |version| {
+            slice(&shape, service, Some(address), version)
+        });
     }
 
     /// Deletes services with their slices, and pods, and tells those who watch.
     pub fn delete(&self, services: Range<u32>, pods: Range<u32>) {
         let shape = *lock(&self.shared.shape);
-        let version = self.shared.version.fetch_add(1, SeqCst) + 1;
-        for service in services.clone() {
-            let gone = slice(&shape, service, None, version);
-            self.shared.tell(Resource::Slices, "DELETED", &gone);
-            self.shared.tell(
-                Resource::Services,
-                "DELETED",
-                &self::service(&shape, service, version),
-            );
+        for number in services.clone() {
+            self.shared
+                .tell(Resource::Slices, "DELETED", |version| slice(&shape, number, None, version));
+            self.shared
+                .tell(Resource::Services, "DELETED", |version| service(&shape, number, version));
         }
-        for pod in pods.clone() {
-            self.shared.tell(Resource::Pods, "DELETED", &self::pod(&shape, pod, version));
+        for number in pods.clone() {
+            self.shared.tell(Resource::Pods, "DELETED", |version| pod(&shape, number, version));
         }
         let mut shape = lock(&self.shared.shape);
         shape.services = shape.services.min(services.start);
@@ -216,10 +209,13 @@ impl Fake {
 }
 
 impl Shared {
-    /// Tells those who watch a resource what happened to an object.
-    fn tell(&self, resource: Resource, happened: &str, object: &[u8]) {
-        let frame: Arc<[u8]> = frame(resource, happened, object).into();
-        lock(&self.watchers)
+    /// Tells those who watch a resource what happened to an object, which is made of its new version. Versions go out in order,
+    /// as from a real server, whoever changes something at the same time: an older one would be a server that was restored.
+    fn tell(&self, resource: Resource, happened: &str, object: impl FnOnce(u64) -> Vec<u8>) {
+        let mut watchers = lock(&self.watchers);
+        let version = self.version.fetch_add(1, SeqCst) + 1;
+        let frame: Arc<[u8]> = frame(resource, happened, &object(version)).into();
+        watchers
             .retain(|(watched, to)| *watched != resource || to.send(Arc::clone(&frame)).is_ok());
     }
 
