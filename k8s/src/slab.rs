@@ -1,15 +1,16 @@
 //! Records by number, in chunks that never move, so that growth copies nothing.
 
-/// Bits of a number that count within a chunk.
-const BITS: u32 = 9;
+/// Bits of a number that count within a chunk. Chunks of records of 32 bytes are as large as what allocators take from the system and
+/// give back to it alone.
+const BITS: u32 = 12;
 /// Records of a chunk.
 const CHUNK: usize = 1 << BITS;
 
 /// Records by number, used again after they are freed.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    /// The chunks, each [`CHUNK`] long.
-    chunks: Vec<Box<[T]>>,
+    /// The chunks, each with room for [`CHUNK`] from the start: what is not written to is not in memory.
+    chunks: Vec<Vec<T>>,
     /// Numbers in use so far, freed ones included.
     len: u32,
     /// Numbers that are free.
@@ -28,10 +29,15 @@ impl<T: Copy + Default> Slab<T> {
             self.len += 1;
             self.len - 1
         });
-        if number as usize >> BITS == self.chunks.len() {
-            self.chunks.push(vec![T::default(); CHUNK].into());
+        let (chunk, at) = (number as usize >> BITS, number as usize & (CHUNK - 1));
+        if chunk == self.chunks.len() {
+            self.chunks.push(Vec::with_capacity(CHUNK));
         }
-        *self.at(number) = record;
+        if at == self.chunks[chunk].len() {
+            self.chunks[chunk].push(record);
+        } else {
+            self.chunks[chunk][at] = record;
+        }
         number
     }
 
@@ -62,8 +68,11 @@ impl<T: Copy + Default> Slab<T> {
         // The lowest numbers are used again first, so that those at the end become free.
         free.reverse();
         free.shrink_to_fit();
-        let chunk = |_| vec![T::default(); CHUNK].into();
-        Self { chunks: (0..len.div_ceil(CHUNK as u32)).map(chunk).collect(), len, free }
+        let mut new = Self { chunks: Vec::new(), len: 0, free: Vec::new() };
+        (0..len).for_each(|_| {
+            new.put(T::default());
+        });
+        Self { free, ..new }
     }
 
     /// Gives one more than the highest number ever in use.
