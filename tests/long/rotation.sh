@@ -5,9 +5,10 @@
 #
 # Covered are a token file, replaced as the kubelet replaces it in a pod (a link to a folder), and the two files of a client certificate, replaced
 # one after the other. After each rotation the connections to the API server are broken, and something that changes then must be answered.
-# The same with a token file, a kubeconfig, a certificate, a program and a CA bundle, along which the server's own certificate changes, whose
-# connections are left alone: within ten seconds all kinds have to be watched with the new ones. A certificate that ends while it is in use is
-# a test beside it.
+# Of the other kinds the connections are left alone: within ten seconds all kinds have to be watched with the new ones. These are a token file; a
+# kubeconfig, with a token and with a certificate in it; the files of a certificate; a program that prints tokens, and one that prints
+# certificates; a CA bundle, along which the server's own certificate changes; and the account of a pod, token and CA bundle, in a folder
+# that is filled as the kubelet does it. A certificate that ends while it is in use, told beforehand by the log and the metric, is a test beside it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export ROTATIONS=${ROTATIONS:-100}
