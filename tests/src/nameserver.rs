@@ -55,6 +55,8 @@ pub struct Terms<'a> {
     pub files: &'a [(&'a str, &'a str)],
     /// The zones that a catalog of Knot lists; the server's zone is that catalog then, and each of them has the zone's text.
     pub members: &'a [&'a str],
+    /// More zones that one copies from the gateway which copies a zone.
+    pub also: &'a [&'a str],
     /// The authority that the gateway is checked by, for one that asks it by TLS; the gateway's name is `dns.example.org`.
     pub trusts: Option<&'a Path>,
 }
@@ -222,6 +224,11 @@ impl Draft<'_> {
                 "\n  - domain: {member}\n    storage: \"{folder}\"\n    file: zone\n    acl: [local, signed]\n    notify: gateway\n    zonefile-load: whole\n    zonefile-sync: -1\n    catalog-role: member\n    catalog-zone: {zone}"
             ));
         }
+        for one in self.terms.also {
+            role.push_str(&format!(
+                "\n  - domain: {one}\n    storage: \"{folder}\"\n    master: gateway\n    acl: [local, signed]\n    zonefile-sync: -1\n    journal-content: changes"
+            ));
+        }
         let file = if self.terms.members.is_empty() { "zone" } else { "catalog" };
         format!(
             "server:\n    rundir: \"{folder}\"\n    listen: 127.0.0.1@{port}\n    user: root:root\n\
@@ -263,11 +270,17 @@ zone:\n  - domain: {zone}\n    storage: \"{folder}\"\n    file: {file}\n    acl:
                 "    request-xfr: {at} {key}{by}\n    allow-notify: 127.0.0.1 NOKEY\n    allow-notify: 127.0.0.1 {name}\n    provide-xfr: 127.0.0.1 NOKEY\n"
             )
         };
+        let also: String = self
+            .terms
+            .also
+            .iter()
+            .map(|one| format!("zone:\n    name: {one}\n    zonefile: {one}\n{role}"))
+            .collect();
         format!(
             "server:\n    ip-address: 127.0.0.1@{port}\n    username: \"\"\n    chroot: \"\"\n    zonesdir: \"{folder}\"\n    database: \"\"\n    pidfile: \"{folder}/pid\"\n    xfrdfile: \"{folder}/xfrd\"\n    xfrdir: \"{folder}\"\n    zonelistfile: \"{folder}/list\"\n    cookie-secret-file: \"\"\n    server-count: 1\n    verbosity: 2\n{server}\
 remote-control:\n    control-enable: no\n\
 key:\n    name: {name}\n    algorithm: hmac-sha256\n    secret: \"{secret}\"\n{authority}\
-zone:\n    name: {zone}\n    zonefile: zone\n{role}"
+zone:\n    name: {zone}\n    zonefile: zone\n{role}{also}"
         )
     }
 
@@ -302,6 +315,10 @@ zone:\n    name: {zone}\n    zonefile: zone\n{role}"
                 "type secondary; file \"copy\"; masterfile-format text; primaries {{ {at}{by}; }}; allow-transfer {{ any; }}; notify no;"
             )
         };
+        for one in self.terms.also {
+            let role = role.replace("\"copy\"", &format!("\"{one}\""));
+            more.push_str(&format!("zone \"{one}\" {{ {role} }};\n"));
+        }
         format!(
             "options {{ directory \"{folder}\"; listen-on port {port} {{ 127.0.0.1; }}; {listen} listen-on-v6 {{ none; }}; pid-file none; session-keyfile none; managed-keys-directory \"{folder}\"; recursion no; dnssec-validation no; check-names primary ignore; notify-delay 0; notify-rate 100; startup-notify-rate 100; serial-query-rate 100; transfer-message-size 60000; }};\n\
 controls {{ }};\nkey \"{name}\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};\n{more}zone \"{zone}\" {{ {role} }};\n"

@@ -12,48 +12,57 @@ use tests::{Cluster, Gateway, Query, free_port, stated, until};
 
 /// How long a zone may take to go from one server to another; a slow machine under load is no reason to fail.
 const LIMIT: Duration = Duration::from_secs(300);
-/// The zone.
+/// The zone of names.
 const ZONE: &str = "cluster.local";
+/// The zone of addresses, of all that there are: those of endpoints change.
+const REVERSE: &str = "in-addr.arpa";
+/// All zones.
+const ZONES: [&str; 2] = [ZONE, REVERSE];
 
 /// A gateway for the cluster at an address, which tells these secondaries of changes.
 fn gateway(cluster: &Cluster, at: SocketAddr, secondaries: &[(Make, Nameserver)]) -> Gateway {
     let to: Vec<String> = secondaries.iter().map(|(_, one)| one.address().to_string()).collect();
     let (key, secret) = KEY;
     Gateway::new(&format!(
-        "{ZONE}:{} {{\n tsig {{\n  secret {key} {secret}\n  require AXFR IXFR\n }}\n transfer {{\n  to {}\n  key {key}\n }}\n \
+        "{} {{\n tsig {{\n  secret {key} {secret}\n  require AXFR IXFR\n }}\n transfer {{\n  to {}\n  key {key}\n }}\n \
          kubernetes {{\n  kubeconfig {}\n }}\n prometheus 127.0.0.1:@PORT:metrics@\n}}",
-        at.port(),
+        ZONES.map(|zone| format!("{zone}:{}", at.port())).join(" "),
         to.join(" "),
         cluster.kubeconfig("reader").display()
     ))
     .start()
 }
 
-/// Waits until all have the zone as the gateway has it now; gives its records.
+/// Waits until all have the zones as the gateway has them now; gives their records.
 fn settled(gateway: &Gateway, at: SocketAddr, secondaries: &[(Make, Nameserver)]) -> Vec<String> {
     let key = format!("hmac-sha256:{}:{}", KEY.0, KEY.1);
     let words = ["-y", &*key];
     let begun = Instant::now();
     // The last change is published within a second or so.
     sleep(Duration::from_secs(2));
-    for (make, secondary) in secondaries {
+    for ((make, secondary), zone) in
+        secondaries.iter().flat_map(|one| ZONES.map(|zone| (one, zone)))
+    {
         let come = until(LIMIT, || {
-            let now = serial(at, ZONE);
-            (now.is_some() && serial(secondary.address(), ZONE) == now).then_some(())
+            let now = serial(at, zone);
+            (now.is_some() && serial(secondary.address(), zone) == now).then_some(())
         });
         assert!(
             come.is_some(),
-            "{}: {:?}, not {:?}\n{}\n{}",
+            "{}: {zone}: {:?}, not {:?}\n{}\n{}",
             make.name(),
-            serial(secondary.address(), ZONE),
-            serial(at, ZONE),
+            serial(secondary.address(), zone),
+            serial(at, zone),
             secondary.output(),
             gateway.output()
         );
     }
-    let own = records(at, ZONE, &words);
+    let all = |server, words: &[&str]| -> Vec<String> {
+        ZONES.iter().flat_map(|zone| records(server, zone, words)).collect()
+    };
+    let own = all(at, &words);
     for (make, secondary) in secondaries {
-        let theirs = records(secondary.address(), ZONE, &[]);
+        let theirs = all(secondary.address(), &[]);
         let missing: Vec<_> =
             own.iter().filter(|record| !theirs.contains(record)).take(9).collect();
         let more: Vec<_> = theirs.iter().filter(|record| !own.contains(record)).take(9).collect();
@@ -108,7 +117,7 @@ fn knot_nsd_and_bind_follow_a_cluster() {
     let load = ["-services", &services, "-namespaces", "4", "-headless-every", "1"];
     tests::process::run(cluster.command("load").args(load));
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let terms = Terms { gateway: Some(at), signed: true, ..Terms::default() };
+    let terms = Terms { gateway: Some(at), signed: true, also: &[REVERSE], ..Terms::default() };
     let mut secondaries = Make::ALL.map(|make| (make, Nameserver::secondary(make, ZONE, &terms)));
     let mut first = gateway(&cluster, at, &secondaries);
     let before = settled(&first, at, &secondaries);
@@ -127,10 +136,15 @@ fn knot_nsd_and_bind_follow_a_cluster() {
     let after = settled(&first, at, &secondaries);
     compare(&changes, &secondaries);
     assert!(after.iter().filter(|record| !before.contains(record)).count() > 50);
+    let pointers: Vec<_> = after.iter().filter(|record| record.contains(" ptr ")).collect();
+    let of = |end: &str| pointers.iter().filter(|record| record.contains(end)).count();
+    assert_eq!(of("1.0.96.10.in-addr.arpa. "), 1, "the API server's own service: {pointers:#?}");
+    assert!(of(".168.192.in-addr.arpa. ") > 50, "endpoints that have come: {pointers:#?}");
     let (all, some) = sent(&first);
     println!("{} changes by {some} incremental transfers, {all} whole ones", changes.len());
-    // The one is the test's own.
-    assert_eq!(all, whole + 1, "changes went as whole zones:\n{}", first.output());
+    // These are the test's own.
+    let own = ZONES.len() as u32;
+    assert_eq!(all, whole + own, "changes went as whole zones:\n{}", first.output());
     assert!(some >= 9, "{some}:\n{}", first.output());
     for (make, secondary) in &secondaries {
         let (says, log) = (make.name(), secondary.output());
@@ -157,7 +171,7 @@ fn knot_nsd_and_bind_follow_a_cluster() {
     compare(&changes, &secondaries);
     assert_ne!(end, after);
     let (all, some) = sent(&second);
-    assert_eq!(all, whole + 1, "changes went as whole zones:\n{}", second.output());
+    assert_eq!(all, whole + own, "changes went as whole zones:\n{}", second.output());
     assert!(some >= 3, "{some}:\n{}", second.output());
     let answered = "causeway_transfer_notices_total{result=\"answered\"}";
     assert!(second.metrics("metrics").get(answered).is_some_and(|count| *count >= 6.0));
