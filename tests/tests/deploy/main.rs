@@ -1,4 +1,6 @@
-//! What lies in `deploy/` works: the scripts, the manifests against a real API server, the first Corefiles.
+//! What lies in `deploy/` works: the scripts, the manifests against a real API server, the first Corefiles, pod, unit and alerts.
+
+mod pod;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -112,6 +114,7 @@ fn the_first_corefiles_are_right() {
         let here = folder.path().to_string_lossy();
         let text = text
             .replace("/etc/causeway", &here)
+            .replace("/var/lib/causeway", &here)
             .replace("./manifests", &format!("{here}/manifests"));
         let file = folder.write("Corefile", text);
         let output =
@@ -264,6 +267,7 @@ fn an_api_server_takes_the_manifests_and_a_remote_gateway_its_account() {
             .replace("/etc/causeway/prod.kubeconfig", &kubeconfig.1.to_string_lossy())
             .replace("/etc/causeway/staging.kubeconfig", &kubeconfig.1.to_string_lossy())
             .replace("/etc/causeway/kubeconfig", &kubeconfig.1.to_string_lossy())
+            .replace("/var/lib/causeway", "@DIR@")
             .replace(":9153", ":@PORT:metrics@")
             .replace(":8080", ":@PORT:health@")
             .replace(":8181", ":@PORT:ready@");
