@@ -14,10 +14,11 @@
 #   -n NAMESPACE   the namespace of the account (default causeway)
 #   -A ACCOUNT     the account, and the name of its Secret (default causeway-remote)
 #   -o FILE        write to FILE, readable for its owner alone, instead of standard output
+#   -g GROUP       make FILE readable for this group too, as the service of ../systemd needs it
 #   -h             print this
 set -eu
 
-context='' server='' duration=8760h secret='' namespace=causeway account=causeway-remote out=''
+context='' server='' duration=8760h secret='' namespace=causeway account=causeway-remote out='' group=''
 
 # Prints the comment above.
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"; }
@@ -34,7 +35,7 @@ kube() { kubectl ${context:+--context="$context"} "$@"; }
 # A field of the cluster in kubectl's configuration.
 cluster() { kube config view --raw --minify --flatten -o "jsonpath={.clusters[0].cluster.$1}"; }
 
-while getopts c:a:d:sn:A:o:h option; do
+while getopts c:a:d:sn:A:o:g:h option; do
   case $option in
     c) context=$OPTARG ;;
     a) server=$OPTARG ;;
@@ -43,6 +44,7 @@ while getopts c:a:d:sn:A:o:h option; do
     n) namespace=$OPTARG ;;
     A) account=$OPTARG ;;
     o) out=$OPTARG ;;
+    g) group=$OPTARG ;;
     h) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
   esac
@@ -51,6 +53,7 @@ shift $((OPTIND - 1))
 [ $# -le 1 ] || fail "too many words: $*" 2
 name=${1:-remote}
 case $name in *[!A-Za-z0-9._-]*) fail "'$name' is not a name of letters, digits, '.', '_' and '-'" 2 ;; esac
+[ -z "$group" ] || [ -n "$out" ] || fail "-g needs -o FILE" 2
 command -v kubectl >/dev/null || fail "kubectl is not there"
 
 server=${server:-$(cluster server)}
@@ -97,6 +100,9 @@ contexts:
 current-context: $name
 END
 if [ -n "$out" ]; then
+  if [ -n "$group" ]; then
+    chgrp "$group" "$out.new" && chmod 0640 "$out.new" || fail "the group '$group' cannot be given $out: is it there?"
+  fi
   # By rename: a gateway that reads it at this moment has the old one or the new one.
   mv "$out.new" "$out"
 fi
