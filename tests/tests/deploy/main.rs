@@ -1,6 +1,7 @@
 //! What lies in `deploy/` works: the scripts, the manifests against a real API server, the first Corefiles, pod, unit and alerts.
 
 mod pod;
+mod rights;
 mod unit;
 
 use std::path::{Path, PathBuf};
