@@ -1,5 +1,6 @@
 //! What lies in `deploy/` works: the scripts, the manifests against a real API server, the first Corefiles, pod, unit and alerts.
 
+mod alerts;
 mod pod;
 mod rights;
 mod unit;
