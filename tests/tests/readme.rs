@@ -72,6 +72,8 @@ fn words_with(text: &str, prefixes: &[&str]) -> BTreeSet<String> {
     let words = text
         .split(|sign: char| !(sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '_'));
     words
+        // What ends so is the beginning of names, which code may cut off.
+        .filter(|word| !word.ends_with('_'))
         .filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
         .map(str::to_owned)
         .collect()
