@@ -46,6 +46,7 @@ impl Pod {
     fn new(cluster: &Cluster) -> Self {
         let (manifest, folder) = (text_of("deploy/kubernetes/deployment.yaml"), Folder::new("pod"));
         assert!(manifest.contains("readOnlyRootFilesystem: true"));
+        assert!(writable(&manifest).contains(&"/run"), "nothing is mounted over /run");
         let at = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let text = corefile(&text_of("deploy/kubernetes/corefile.yaml"))
             .replace(":53 ", &format!(":{} ", at.port()))
@@ -63,7 +64,10 @@ impl Pod {
             format!("mount --bind {} {}\n", tests::gateway::binary().display(), program.display());
         // As the kubelet makes such a folder: everybody may write to it.
         for path in writable(&manifest) {
-            lines.push_str(&format!("mkdir -p {path}; mount -t tmpfs -o mode=0777 tmpfs {path}\n"));
+            // Nothing of it is left on the machine: what is not there is made in a folder over its parent.
+            lines.push_str(&format!(
+                "[ -d {path} ] || mount -t tmpfs tmpfs $(dirname {path}); mkdir -p {path}; mount -t tmpfs -o mode=0777 tmpfs {path}\n"
+            ));
         }
         // The account is mounted within, where the machine has /var/run as a link to /run.
         lines.push_str(&format!(
