@@ -13,6 +13,9 @@ use tests::{Api, Cluster, Folder, Gateway};
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// In the place of what the directive says: the cluster is declared, and *clusterset* answers for it too.
+const SET: &str = "clusterset";
+
 /// What the gateway's account can be bound to, one row each: what the directive says, and the rules that it takes: namespace,
 /// resource and verbs.
 const ROWS: &[(&str, &str, &[&str])] = &[
@@ -33,6 +36,17 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         &[
             "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
             "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+        ],
+    ),
+    (
+        "set",
+        SET,
+        &[
+            "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
+            "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+            "- apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
+            "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceexports] verbs: [list, watch]",
+            "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceimports] verbs: [list, watch]",
         ],
     ),
     (
@@ -77,6 +91,27 @@ fn cluster() -> &'static Cluster {
 
 /// The Corefile of a row.
 fn corefile(properties: &str, kubeconfig: &str) -> String {
+    if properties == SET {
+        return format!(
+            "cluster://it {{
+    kubeconfig {kubeconfig}
+}}
+cluster.local:@PORT@ {{
+    errors
+    prometheus 127.0.0.1:@PORT:metrics@
+    kubernetes {{
+        cluster it
+    }}
+}}
+clusterset.local:@PORT@ {{
+    errors
+    clusterset {{
+        cluster it
+    }}
+}}
+"
+        );
+    }
     format!(
         "cluster.local:@PORT@ clusterset.local:@PORT@ {{
     errors
@@ -264,8 +299,13 @@ fn less_is_followed_with_less() {
 }
 
 #[test]
-fn roles_in_two_namespaces_are_enough_and_nothing_of_them_too_much() {
+fn the_role_for_a_cluster_set_is_enough_and_nothing_of_it_too_much() {
     row(&ROWS[2]);
+}
+
+#[test]
+fn roles_in_two_namespaces_are_enough_and_nothing_of_them_too_much() {
+    row(&ROWS[3]);
 }
 
 #[test]
