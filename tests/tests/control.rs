@@ -115,12 +115,20 @@ fn what_is_known_of_a_cluster_is_compared_with_it() {
         ("status", 0, &["prod", "live"]),
     ];
     check(&folder, &lines);
-    // What cannot be compared is not equal: of one cluster there is nothing to say, of all it is one of several.
+    // Whether what cannot be compared is equal is not known, be it of one cluster or of all.
     cluster.stop();
+    let why = "cannot be said\n";
     let lines: [(&str, i32, &[&str]); _] = [
-        ("verify prod", 2, &["namespaces: "]),
-        ("verify", 1, &["prod:\n  error"]),
-        ("verify --json", 1, &[r#"[{"subject":"prod","report":{"error":""#]),
+        ("verify prod", 2, &["not compared: namespaces: ", why]),
+        ("verify", 2, &["prod:\n  not compared: ", why]),
+        (
+            "verify --json",
+            2,
+            &[
+                r#"[{"subject":"prod","report":{"equal":null,"kinds":[],"not_compared":["#,
+                r#"["namespaces: "#,
+            ],
+        ),
     ];
     check(&folder, &lines);
     drop(gateway);
