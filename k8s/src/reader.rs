@@ -157,6 +157,15 @@ impl Reader<'_> {
         (to < end).then_some(to)
     }
 
+    /// Does the same with the pods of all namespaces.
+    pub fn step_pods(&self, from: u32, mut each: impl FnMut(PodRef<'_>)) -> Option<u32> {
+        let (content, end) = (&*self.content, self.content.pods.end());
+        let to = end.min(from.saturating_add(STEP));
+        let all = (from..to).map(|number| content.pods.get(number));
+        all.filter(|pod| pod.flags & THERE != 0).for_each(|pod| each(PodRef { content, pod }));
+        (to < end).then_some(to)
+    }
+
     /// Gives all exports, in no order.
     pub fn exports(&self) -> impl Iterator<Item = ExportRef<'_>> {
         let content = &*self.content;
@@ -364,6 +373,11 @@ impl<'a> ImportRef<'a> {
             ServiceKind::Headless => ImportKind::Headless,
             ServiceKind::ClusterIp | ServiceKind::ExternalName => ImportKind::ClusterSetIp,
         }
+    }
+
+    /// Gives the resource version as a number; 0 if unknown.
+    pub const fn version(&self) -> u64 {
+        self.record.version
     }
 
     /// Gives the cluster set's addresses, IPv4 first.

@@ -232,6 +232,66 @@ fn a_cluster_that_is_away_at_the_start_fails_its_own_names_alone() {
 }
 
 #[test]
+fn ranges_that_two_clusters_have_in_common_are_told() {
+    let folder = tests::Folder::new("ranges");
+    let declare = |name: &str, objects: &str| {
+        let file = folder.write(&format!("{name}/shop.yaml"), objects);
+        let manifests = file.parent().expect("it is in a folder").display().to_string();
+        format!("cluster://{name} {{\n manifests {manifests}\n}}\n")
+    };
+    // One range of services, and one of pods, in which they have different addresses now.
+    let clusters = [
+        declare("east", &objects("10.96.70", "10.244.7")),
+        declare("west", &objects("10.96.70", "10.244.7").replace("10.244.7.5", "10.244.7.6")),
+        declare("far", &objects("10.97.70", "10.245.7")),
+    ];
+    let gateway = Gateway::new(&format!(
+        "{}cluster.local:@PORT@ {{\n prometheus localhost:@PORT:metrics@\n kubernetes {{\n  cluster east west far\n }}\n}}",
+        clusters.concat()
+    ))
+    .env("CAUSEWAY_RUN_DIR", &folder.path().join("run").display().to_string())
+    .start();
+    gateway.line(
+        "clusters east and west overlap: 1 addresses of services of east lie where west has its own, such as 10.96.70.10; a client with routes to both reaches one of them",
+    );
+    gateway.line(
+        "clusters east and west overlap: 1 addresses of endpoints of east lie where west has its own, such as 10.244.7.5; unless both are of one network,",
+    );
+    let found = gateway.metrics("metrics");
+    for (one, other, kind, want) in [
+        ("east", "west", "services", 1.0),
+        ("west", "east", "services", 1.0),
+        ("east", "west", "endpoints", 1.0),
+        ("east", "west", "equal", 0.0),
+        ("east", "far", "services", 0.0),
+        ("far", "west", "endpoints", 0.0),
+    ] {
+        let series = format!(
+            "causeway_kubernetes_overlaps{{cluster=\"{one}\",kind=\"{kind}\",other=\"{other}\"}}"
+        );
+        assert_eq!(found.get(&series), Some(&want), "{series}: {found:?}");
+    }
+    let status = std::process::Command::new(tests::gateway::binary())
+        .args(["status", "--json", "--socket"])
+        .arg(folder.path().join("run/causeway.sock"))
+        .output()
+        .expect("it can be run");
+    let status = String::from_utf8_lossy(&status.stdout);
+    let of = |name: &str| {
+        let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+        let mut clusters = status["clusters"].as_array().expect("a list").iter();
+        let cluster = clusters.find(|one| one["name"] == name).expect("it is there");
+        cluster["overlaps"].to_string()
+    };
+    assert_eq!(
+        of("west"),
+        r#"[{"addresses":1,"kind":"services","such_as":"10.96.70.10","with":"east"},{"addresses":1,"kind":"endpoints","such_as":"10.244.7.6","with":"east"}]"#
+    );
+    assert_eq!(of("far"), "[]");
+    assert!(!gateway.output().contains("far overlap"), "{}", gateway.output());
+}
+
+#[test]
 fn check_counts_clusters_and_finds_what_is_wrong_with_unused_ones() {
     let corefile = "cluster://desk {\n manifests .\n}\n.:@PORT@ {\n whoami\n}\n";
     let check = |corefile: &str| {

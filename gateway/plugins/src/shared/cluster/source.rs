@@ -124,7 +124,8 @@ impl Source {
             k8s::Source::Manifests(folder) => folder.display().to_string(),
             _ => String::new(),
         };
-        let status = Status::new(name, &folder, &watched.watches);
+        let registry = registered(setup, name, &watched)?;
+        let status = Status::new(name, &folder, &watched.watches, registry);
         setup.control("status", format!("clusters/{name} {}", watch.key()), Arc::new(status));
         setup.before_serving(watched.wait(connection.startup_timeout));
         match &watch.source {
@@ -134,16 +135,6 @@ impl Source {
                 setup.warn(odd.help("take `snapshot` away"));
             }
             _ => keep_last(setup, &watched.watches),
-        }
-        if !name.is_empty() && setup.clusters().len() > 1 {
-            let registry = setup.share("clusters", || Ok(Registry::new()))?;
-            registry.add(name, &watched);
-            setup.task(|mut stop| async move {
-                tokio::select! {
-                    () = stop.reached(Stage::Draining) => {}
-                    () = registry.watch() => {}
-                }
-            });
         }
         Ok(Arc::new(Self { name: name.into(), domain: connection.domain.clone(), watched }))
     }
@@ -180,6 +171,30 @@ impl Source {
     pub(crate) fn wait(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
         self.watched.wait(limit)
     }
+}
+
+/// Has a declared cluster be compared with the others, if there are any.
+///
+/// # Errors
+/// None of its own.
+fn registered(
+    setup: &mut Setup<'_>,
+    name: &str,
+    watched: &Arc<Watched>,
+) -> Result<Option<Arc<Registry>>, Diagnostic> {
+    if name.is_empty() || setup.clusters().len() < 2 {
+        return Ok(None);
+    }
+    let registry = setup.share("clusters", || Ok(Registry::new()))?;
+    registry.add(name, watched);
+    let looking = Arc::clone(&registry);
+    setup.task(|mut stop| async move {
+        tokio::select! {
+            () = stop.reached(Stage::Draining) => {}
+            () = looking.watch() => {}
+        }
+    });
+    Ok(Some(registry))
 }
 
 /// Has the process put the cluster's last state on disk before it ends.

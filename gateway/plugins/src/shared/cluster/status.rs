@@ -7,6 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use engine::control::{Control, Report, Running, Value};
 use k8s::{Freshness, Standing, Store, WatchSet};
 
+use super::overlap::Registry;
+
 /// A cluster whose state can be asked for.
 #[derive(Debug)]
 pub(crate) struct Status {
@@ -16,12 +18,20 @@ pub(crate) struct Status {
     place: String,
     /// Its watches.
     watches: Arc<WatchSet>,
+    /// What it has in common with others, if others are declared.
+    ranges: Option<Arc<Registry>>,
 }
 
 impl Status {
     /// The state of these watches.
-    pub(crate) fn new(name: &str, place: &str, watches: &Arc<WatchSet>) -> Self {
-        Self { name: name.to_owned(), place: place.to_owned(), watches: Arc::clone(watches) }
+    pub(super) fn new(
+        name: &str,
+        place: &str,
+        watches: &Arc<WatchSet>,
+        ranges: Option<Arc<Registry>>,
+    ) -> Self {
+        let watches = Arc::clone(watches);
+        Self { name: name.to_owned(), place: place.to_owned(), watches, ranges }
     }
 
     /// The state now, in Unix seconds.
@@ -63,6 +73,9 @@ impl Status {
                     .with("ends_in_seconds", left)
             });
             value = value.with("credentials", Value::List(credentials.collect()));
+        }
+        if let Some(ranges) = &self.ranges {
+            value = value.with("overlaps", ranges.status(&self.name));
         }
         let report = Report::new(value);
         if standing == Standing::Live { report } else { report.bad() }
@@ -127,10 +140,10 @@ mod tests {
         let config = Config::new(Source::Manifests(PathBuf::from(&folder)));
         let runtime = tokio::runtime::Handle::current();
         let watches = WatchSet::start(&config, Arc::new(Quiet), &runtime);
-        let before = Status::new("prod", "here", &watches).report(now());
+        let before = Status::new("prod", "here", &watches, None).report(now());
         assert!(watches.wait_synced(std::time::Duration::from_secs(10)).await);
         std::fs::remove_dir_all(&folder).unwrap();
-        let after = Status::new("", "here", &watches).report(now());
+        let after = Status::new("", "here", &watches, None).report(now());
         let field = |report: &Report, name| report.value.field(name).cloned();
         assert_eq!(field(&before, "name"), Some("prod".into()));
         assert_eq!(field(&after, "name"), Some(Value::Nothing));
