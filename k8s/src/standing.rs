@@ -132,7 +132,7 @@ impl Store {
     }
 
     /// Gives when all that answers need was heard of, in Unix seconds; 0 if some of it never was.
-    pub(crate) fn heard(&self) -> u64 {
+    pub fn heard(&self) -> u64 {
         Kind::ALL
             .into_iter()
             .filter(|kind| self.keep().holds(*kind) && !self.does_without(*kind))

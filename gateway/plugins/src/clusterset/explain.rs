@@ -11,7 +11,7 @@ use super::Set;
 use super::conflicts::compare;
 use super::lookup::{Look, Outcome, RULES, namespace};
 use super::member::{Member, Presence, unix_time};
-use crate::shared::cluster::Found;
+use crate::shared::cluster::{Found, status};
 use crate::shared::cluster::key::Shown;
 use crate::shared::cluster::name::Wanted;
 use crate::shared::sheet::Sheet;
@@ -29,6 +29,10 @@ struct Part<'l> {
     export: Option<(ServiceKind, u64, usize)>,
     /// Whether it has a service of the name at all.
     there: bool,
+    /// The resource version of what counts of them; 0 if that is not known.
+    version: u64,
+    /// How long ago all that answers need was heard of, in seconds; none for never.
+    age: Option<u64>,
 }
 
 impl Set {
@@ -89,18 +93,34 @@ impl Set {
     /// What each cluster has under a name.
     fn parts(&self, key: &[u8]) -> Vec<Part<'_>> {
         let part = |member| {
-            let mut part =
-                Part { member, presence: Presence::Gone, import: None, export: None, there: false };
+            let mut part = Part {
+                member,
+                presence: Presence::Gone,
+                import: None,
+                export: None,
+                there: false,
+                version: 0,
+                age: None,
+            };
             if let Some(store) = &member.imports {
                 part.presence = member.presence(store, namespace(key), self.keep);
+                part.age = status::age(store, unix_time());
                 let reader = store.read();
-                part.import = reader.import(key).map(|import| import.kind());
-                part.there = reader.service(key).is_some();
+                let (import, service) = (reader.import(key), reader.service(key));
+                part.import = import.map(|import| import.kind());
+                part.there = service.is_some();
+                let version = import.map(|import| import.version());
+                part.version = version.or(service.map(|one| one.version())).unwrap_or_default();
             }
             if let Some(exports) = &member.exports {
                 part.presence = member.presence(exports.store(), namespace(key), self.keep);
+                part.age = status::age(exports.store(), unix_time());
                 let reader = exports.store().read();
-                part.there = part.there || reader.service(key).is_some();
+                let service = reader.service(key);
+                part.there = part.there || service.is_some();
+                if part.import.is_none() {
+                    part.version = service.map(|one| one.version()).unwrap_or(part.version);
+                }
                 part.export = exports.share(&reader, key).map(|share| {
                     let ready = share.service.endpoints().filter(k8s::EndpointRef::ready);
                     (share.service.kind(), share.since, ready.count())
@@ -176,7 +196,12 @@ impl Part<'_> {
             Presence::Gone => "gone",
             Presence::Unknown => "unknown",
         };
-        let value = Value::fields().with("cluster", &*self.member.name).with("share", share);
+        let version = Some(self.version).filter(|version| *version != 0);
+        let value = Value::fields()
+            .with("cluster", &*self.member.name)
+            .with("share", share)
+            .with("age_seconds", self.age)
+            .with("resource_version", version.map(|version| version.to_string()));
         let value = match self.presence {
             Presence::Kept(standing) => {
                 let away = standing.stale_since().map(|since| unix_time().saturating_sub(since));

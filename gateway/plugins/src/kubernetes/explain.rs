@@ -3,7 +3,7 @@
 use engine::Step;
 use engine::control::Value;
 use k8s::{Kind, Reader, ServiceKind, State};
-use wire::Request;
+use wire::{Name, Request, rtype};
 
 use super::lookup::Look;
 use super::why::{Place, Why};
@@ -58,19 +58,60 @@ impl Cluster {
                 tell(&look, format!("{}{end}", look.what()));
             }
         }
-        Some(value)
+        let answering = match value.field("cluster") {
+            Some(Value::Text(name)) => &**name,
+            _ => "",
+        };
+        match self.also_in(zone, name, answering) {
+            others if others.is_empty() => Some(value),
+            others => Some(value.with("also_in", others)),
+        }
+    }
+
+    /// The clusters of a union beside the one that answers that have what a name is of.
+    fn also_in(&self, zone: &Name, name: &Name, answering: &str) -> Vec<String> {
+        let others = self.members.iter().filter(|member| *member.name != *answering);
+        let having = others.filter(|member| {
+            let reader = &member.store.read();
+            Look { cluster: self, member, reader, zone, name, rtype: rtype::A }.has()
+        });
+        having.map(|member| member.name.to_string()).collect()
     }
 }
 
 impl Look<'_> {
+    /// Whether the cluster has what the name is of.
+    fn has(&self) -> bool {
+        if is_reverse(self.zone) {
+            let mut any = false;
+            if let Reverse::Address(ip) = reverse(self.name) {
+                self.cluster.names_of(self.reader, ip, &mut |_| any = true);
+            }
+            return any;
+        }
+        match self.wanted() {
+            Some(Wanted::Namespace { name, .. }) => self.reader.namespace(name),
+            Some(Wanted::Pod { namespace, address }) => {
+                pod_address(address).is_some_and(|ip| self.reader.pod_in(namespace, ip))
+            }
+            Some(Wanted::Service { .. }) => {
+                self.service_of().is_some_and(|(_, service)| !self.cluster.hides(&service))
+            }
+            _ => false,
+        }
+    }
+
     /// Adds what is known of the name's object and of its cluster.
     fn told(&self, value: Value) -> Value {
         let store = &self.member.store;
         let cluster = Some(&*self.member.name).filter(|name| !name.is_empty());
+        let (object, version) = self.object().unzip();
+        let version = version.filter(|version| *version != 0);
         let value = value
             .with("zone", self.zone.to_string())
             .with("cluster", cluster)
-            .with("object", self.object())
+            .with("object", object)
+            .with("resource_version", version.map(|version| version.to_string()))
             .with("standing", status::word(store.standing()))
             .with("age_seconds", status::age(store, status::now()))
             .with("changes", store.version());
@@ -123,33 +164,37 @@ impl<'l> Look<'l> {
         }
     }
 
-    /// The object that the name is of: its kind, namespace and name.
-    fn object(&self) -> Option<String> {
+    /// The object that the name is of: its kind, namespace and name; and its resource version, 0 if that is not kept.
+    fn object(&self) -> Option<(String, u64)> {
         if is_reverse(self.zone) {
             let Reverse::Address(ip) = reverse(self.name) else { return None };
             let outside = self.reader.services_by_external_ip(ip);
             let ends = self.reader.endpoints_by_ip(ip).map(|(service, _)| service);
             let all = self.reader.services_by_ip(ip).chain(outside);
             return all.chain(ends).next().map(|service| {
-                format!("Service {}/{}", text(service.namespace()), text(service.name()))
+                let (namespace, name) = (text(service.namespace()), text(service.name()));
+                (format!("Service {namespace}/{name}"), service.version())
             });
         }
         match self.wanted()? {
             Wanted::Namespace { name, .. } if self.reader.namespace(name) => {
-                Some(format!("Namespace {}", text(name)))
+                Some((format!("Namespace {}", text(name)), 0))
             }
             Wanted::Pod { namespace, address } => {
                 let ip = pod_address(address)?;
                 let mut pods = self.reader.pods_by_ip(ip);
                 let pod = pods.find(|pod| pod.namespace() == namespace)?;
-                Some(format!("Pod {}/{}", text(pod.namespace()), text(pod.name())))
+                Some((format!("Pod {}/{}", text(pod.namespace()), text(pod.name())), 0))
             }
             Wanted::Service { .. } => {
                 let (place, _) = self.service_of()?;
                 let (service, namespace) = place.parts();
-                let imported = self.cluster.rules(self.zone).multicluster;
-                let kind = if imported { "ServiceImport" } else { "Service" };
-                Some(format!("{kind} {}/{}", text(namespace), text(service)))
+                let (kind, version) = match self.cluster.rules(self.zone).multicluster {
+                    true => ("ServiceImport", self.reader.import(place.0).map(|one| one.version())),
+                    false => ("Service", self.reader.service(place.0).map(|one| one.version())),
+                };
+                let object = format!("{kind} {}/{}", text(namespace), text(service));
+                Some((object, version.unwrap_or_default()))
             }
             _ => None,
         }

@@ -19,21 +19,21 @@ macro_rules! cluster {
 }
 
 /// An old export.
-const OLD: &str = cluster!(
+pub(super) const OLD: &str = cluster!(
     "10.96.0.1",
     "[{name: http, port: 80}, {name: dns, port: 53}]",
     "2026-01-01T00:00:00Z",
     "203.0.113.1"
 );
 /// A newer one with other ports.
-const PORTS: &str = cluster!(
+pub(super) const PORTS: &str = cluster!(
     "10.96.0.2",
     "[{name: http, port: 8080}, {name: domain, port: 53}, {name: sctp, port: 132, protocol: SCTP}]",
     "2026-01-02T00:00:00Z",
     "203.0.113.2"
 );
 /// A newer one that is headless.
-const HEADLESS: &str = cluster!(
+pub(super) const HEADLESS: &str = cluster!(
     "None",
     "[{name: http, port: 80}, {name: dns, port: 53}]",
     "2026-01-03T00:00:00Z",

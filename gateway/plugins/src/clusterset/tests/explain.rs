@@ -5,6 +5,7 @@ use k8s::Standing;
 use wire::{Name, Request, rtype};
 
 use super::super::member::unix_time;
+use super::conflicts::{HEADLESS, OLD, PORTS};
 use super::exports::{EAST, WEST};
 use super::{TWO, made, stand};
 
@@ -23,8 +24,9 @@ fn a_name_is_explained_cluster_by_cluster() {
         ),
         (
             "db.shop.svc",
-            r#"{"cluster":"east","share":"live","exported":"headless","exported_at":1767225600,"ready_endpoints":2}"#,
+            r#","resource_version":"4711","exported":"headless","exported_at":1767225600,"ready_endpoints":2}"#,
         ),
+        ("db.shop.svc", r#"{"cluster":"east","share":"live","age_seconds":"#),
         ("idle.shop.svc", r#""why":"shop/idle exported by east; not headless""#),
         ("_x._tcp.db.shop.svc", "it has no such port or ready endpoint"),
         ("own.shop.svc", r#""why":"no cluster exports shop/own; east has such a service""#),
@@ -37,10 +39,12 @@ fn a_name_is_explained_cluster_by_cluster() {
     ] {
         let json = said(name);
         assert!(json.contains(want), "{name}: {json}");
+        assert!(!json.contains("conflicts"), "{name}: {json}");
     }
     stand("east", Standing::Away { since: unix_time() - 95 });
     let kept = said("db.shop.svc");
-    assert!(kept.contains(r#""share":"kept","away_seconds":9"#), "{kept}");
+    let want = r#","resource_version":"4711","away_seconds":9"#;
+    assert!(kept.contains(r#""share":"kept","age_seconds":"#) && kept.contains(want), "{kept}");
     stand("east", Standing::Away { since: unix_time() - 9999 });
     let gone = said("idle.shop.svc");
     assert!(
@@ -52,4 +56,18 @@ fn a_name_is_explained_cluster_by_cluster() {
     stand("east", Standing::Unsynced);
     let unknown = said("idle.shop.svc");
     assert!(unknown.contains("cluster east: its objects are not known yet"), "{unknown}");
+}
+
+#[test]
+fn exports_that_do_not_go_together_are_explained() {
+    let ports = "exports of shop/web by new, old differ in ports: they are united, and of two for one name or number that of the elder counts; the eldest is that of old";
+    let kinds = "exports of shop/web by new, old differ in type: it is not headless, as the eldest has it, that of old";
+    for (new, want) in [(PORTS, ports), (HEADLESS, kinds)] {
+        let clusters = [("new", Some(new)), ("old", Some(OLD))];
+        let set = made(&clusters, "clusterset.local {\n clusterset {\n  cluster new old\n }\n}\n");
+        let name = Name::parse("web.shop.svc.clusterset.local").unwrap();
+        let request = Request { name, rtype: rtype::A, ..Request::default() };
+        let said = set.explain(&request, Step::Done).unwrap().json();
+        assert!(said.ends_with(&format!(r#","conflicts":["{want}"]}}"#)), "{said}");
+    }
 }

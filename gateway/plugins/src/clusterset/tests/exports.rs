@@ -22,7 +22,7 @@ ports: [{name: http, port: 8080}]
 ---
 apiVersion: v1
 kind: Service
-metadata: {name: db, namespace: shop}
+metadata: {name: db, namespace: shop, resourceVersion: '4711'}
 spec: {clusterIP: None, ports: [{name: pg, port: 5432}]}
 ---
 apiVersion: discovery.k8s.io/v1

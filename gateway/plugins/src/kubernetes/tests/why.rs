@@ -8,7 +8,7 @@ use super::*;
 const SHOP: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
 ---
-{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}}
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop, resourceVersion: '4711'}, spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: idle, namespace: shop}, spec: {clusterIP: 10.96.0.2, ports: [{name: http, port: 80}]}}
 ---
@@ -149,7 +149,8 @@ async fn answers_are_explained() {
             "web.shop.svc.cluster.local",
             &[
                 r#""why":"the ClusterIP service \"web\" in namespace \"shop\"""#,
-                r#""object":"Service shop/web""#,
+                r#""object":"Service shop/web","resource_version":"4711""#,
+                "    resource version  4711\n",
                 r#""addresses":["10.96.0.1"]"#,
                 r#""ports":["80/tcp http"]"#,
                 r#""endpoints":1,"ready_endpoints":1"#,
@@ -160,8 +161,11 @@ async fn answers_are_explained() {
         ("web.shpo.svc.cluster.local", &["no namespace", "(there is \\\"shop\\\")"]),
         ("_htp._tcp.web.shop.svc.cluster.local SRV", &["(there is \\\"http\\\")"]),
         ("db-1.db.shop.svc.cluster.local", &["(there is \\\"db-0\\\")"]),
-        ("10.96.0.1", &[r#""object":"Service shop/web""#, "the names of an address"]),
-        ("10.244.0.1", &[r#""object":"Service shop/db""#]),
+        ("10.96.0.1", &[
+                r#""object":"Service shop/web","resource_version":"4711""#,
+                "the names of an address",
+            ]),
+        ("10.244.0.1", &[r#""object":"Service shop/db","resource_version":null"#]),
         (
             "10-244-0-1.shop.pod.cluster.local",
             &["a pod of the namespace has the address", "Pod shop/"],
@@ -176,6 +180,51 @@ async fn answers_are_explained() {
         for want in wants {
             assert!(said.contains(want), "{line}: {want} is not in {said}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_is_as_old_as_the_oldest_that_it_needs() {
+    let bench = shop();
+    std::thread::sleep(std::time::Duration::from_millis(3_100));
+    // Pods are heard of now, and all the others were last heard of at the start.
+    for event in [k8s::Event::Restart(k8s::Kind::Pods), k8s::Event::Synced(k8s::Kind::Pods)] {
+        apply(&event);
+    }
+    let said = say(&bench, "web.shop.svc.cluster.local").await;
+    let age = said.split_once(r#""age_seconds":"#).and_then(|(_, rest)| rest.split_once(','));
+    let age: u64 = age.unwrap().0.parse().unwrap();
+    assert!(age >= 3, "{said}");
+}
+
+#[tokio::test]
+async fn of_several_clusters_it_is_said_who_has_the_name_too() {
+    const DESK: &str = "
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {clusterIP: 10.96.0.7, ports: [{name: http, port: 80}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: api, namespace: shop}, spec: {clusterIP: 10.96.0.2}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: q, namespace: shop}, status: {podIP: 10.244.0.1, podIPs: [{ip: 10.244.0.1}]}}
+";
+    let bench = union(
+        &[("desk", Some(DESK)), ("prod", Some(SHOP)), ("edge", Some(DESK))],
+        "cluster://desk {\n}\ncluster://prod {\n}\ncluster://edge {\n}\n. {\n kubernetes cluster.local 10.in-addr.arpa {\n  cluster desk prod edge\n  pods verified\n }\n}",
+    );
+    for (line, cluster, also) in [
+        ("web.shop.svc.cluster.local", "desk", Some(r#"["prod","edge"]"#)),
+        ("_htp._tcp.web.shop.svc.cluster.local SRV", "desk", Some(r#"["prod","edge"]"#)),
+        ("api.shop.svc.cluster.local", "desk", Some(r#"["edge"]"#)),
+        ("db.shop.svc.cluster.local", "prod", None),
+        ("shop.svc.cluster.local", "desk", Some(r#"["prod","edge"]"#)),
+        ("10-244-0-1.shop.pod.cluster.local", "desk", Some(r#"["prod","edge"]"#)),
+        ("10.96.0.2", "desk", Some(r#"["prod","edge"]"#)),
+        ("10.96.0.1", "prod", None),
+        ("cluster.local SOA", "edge", None),
+    ] {
+        let said = say(&bench, line).await;
+        assert!(said.contains(&format!(r#""cluster":"{cluster}""#)), "{line}: {said}");
+        let found = said.split_once(r#""also_in":"#).and_then(|(_, rest)| rest.split_once(']'));
+        assert_eq!(found.map(|(list, _)| format!("{list}]")).as_deref(), also, "{line}: {said}");
     }
 }
 

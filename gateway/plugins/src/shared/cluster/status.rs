@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::control::{Control, Report, Running, Value};
-use k8s::{Freshness, Standing, Store, WatchSet};
+use k8s::{Freshness, Standing, State, Store, WatchSet};
 
 use super::overlap::Registry;
 
@@ -54,10 +54,13 @@ impl Status {
             .with("changes", store.version());
         if let Some(one) = &connected {
             let trouble = one.trouble.as_ref();
+            // Rights that are missing trouble a kind alone, and not the connection.
+            let fails = |state| matches!(state, State::Failing | State::Forbidden);
+            let goes_on = one.troubled || store.freshness().any(|kind| fails(kind.state));
             value = value
                 .with("last_error", trouble.map(|(_, text)| &**text))
                 .with("last_error_seconds_ago", trouble.map(|(at, _)| now.saturating_sub(*at)))
-                .with("error_goes_on", one.troubled);
+                .with("error_goes_on", trouble.is_some() && goes_on);
         }
         let kinds = store.freshness().map(|kind| of_kind(&kind, now)).collect();
         value = value.with("kinds", Value::List(kinds));
@@ -103,10 +106,9 @@ pub(crate) fn word(standing: Standing) -> &'static str {
     }
 }
 
-/// How long ago the cluster was last heard of, by any of its watches, in seconds; none for never.
+/// How long ago everything that answers need was heard of, in seconds; none if some of it never was.
 pub(crate) fn age(store: &Store, now: u64) -> Option<u64> {
-    let heard = store.freshness().map(|kind| kind.heard).max().filter(|heard| *heard > 0);
-    heard.map(|heard| now.saturating_sub(heard))
+    Some(store.heard()).filter(|heard| *heard > 0).map(|heard| now.saturating_sub(heard))
 }
 
 /// How one kind is doing.
