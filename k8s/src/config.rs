@@ -67,18 +67,22 @@ pub enum Source {
 }
 
 impl Source {
-    /// Gives the cluster in a word, for metrics and names of files. It has no secrets.
+    /// Gives the cluster in a word, for metrics and names of files. It has no secrets, and two clusters have two words: kubeconfigs
+    /// may call their contexts the same, and a host may stand before several.
     pub fn word(&self) -> String {
         match self {
             Self::InCluster => "in-cluster".to_owned(),
             Self::Endpoint { url, .. } => {
                 let host = url.split_once("://").map_or(&**url, |(_, rest)| rest);
-                // An address may carry a password.
+                // An address may carry a password, with any sign in it.
                 let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-                host.split('/').next().unwrap_or_default().to_owned()
+                let host = host.split(['?', '#']).next().unwrap_or_default();
+                host.trim_end_matches('/').to_owned()
             }
             Self::Kubeconfig { file, context: None } => file.display().to_string(),
-            Self::Kubeconfig { context: Some(context), .. } => context.clone(),
+            Self::Kubeconfig { file, context: Some(context) } => {
+                format!("{}#{context}", file.display())
+            }
             Self::Manifests(folder) => folder.display().to_string(),
         }
     }

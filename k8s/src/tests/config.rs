@@ -1,6 +1,31 @@
 //! What can be said of a kubeconfig without asking anybody.
 
+use std::path::PathBuf;
+
 use crate::{Config, Source};
+
+#[test]
+fn each_cluster_has_a_word_of_its_own() {
+    let kubeconfig = |file: &str, context: Option<&str>| Source::Kubeconfig {
+        file: PathBuf::from(file),
+        context: context.map(str::to_owned),
+    };
+    let endpoint = |url: &str| Source::Endpoint { url: url.to_owned(), tls: None };
+    let kubeadm = Some("kubernetes-admin@kubernetes");
+    for (source, want) in [
+        (Source::InCluster, "in-cluster"),
+        (kubeconfig("/etc/a", None), "/etc/a"),
+        (kubeconfig("/etc/a", kubeadm), "/etc/a#kubernetes-admin@kubernetes"),
+        (kubeconfig("/etc/b", kubeadm), "/etc/b#kubernetes-admin@kubernetes"),
+        (endpoint("https://me:secret@198.51.100.1:6443/"), "198.51.100.1:6443"),
+        (endpoint("api.example.org"), "api.example.org"),
+        (endpoint("https://me:se/c?ret@api.example.org/clusters/a/"), "api.example.org/clusters/a"),
+        (endpoint("https://api.example.org/a?token=secret"), "api.example.org/a"),
+        (Source::Manifests(PathBuf::from("/etc/c")), "/etc/c"),
+    ] {
+        assert_eq!(source.word(), want);
+    }
+}
 
 #[test]
 fn what_a_kubeconfig_lacks_is_said() {

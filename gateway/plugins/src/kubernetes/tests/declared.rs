@@ -116,3 +116,45 @@ async fn two_sets_of_a_cluster_have_figures_together() {
     }
     assert_eq!(objects().as_deref(), Some("1"));
 }
+
+#[tokio::test]
+async fn clusters_without_a_name_are_told_apart_where_their_contexts_are_not() {
+    let folder = Folder::new("");
+    let context = "kubernetes-admin@kubernetes";
+    let block = |file: &str, port: u16| {
+        folder.write(
+            file,
+            &format!(
+                "clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\ncontexts: [{{name: {context}, context: {{cluster: c, user: u}}}}]\n"
+            ),
+        );
+        let file = folder.path(file);
+        format!(
+            "{port}.test {{\n kubernetes {{\n kubeconfig {} {context}\n startup_timeout 0s\n }}\n}}\n",
+            file.display()
+        )
+    };
+    let (one, two) = (block("one", 1), block("two", 2));
+    let word = |file: &str| format!("{}#{context}", folder.path(file).display());
+    let mut bench = Bench::new(crate::CHAIN, &[&*one, &two].concat());
+    // Whichever comes first.
+    for turn in 0..2 {
+        let live = bench.gateway.live();
+        let mut subjects: Vec<_> = live.controls("verify").map(|one| one.subject.clone()).collect();
+        subjects.sort_unstable();
+        assert_eq!(subjects, [word("one"), word("two")], "{turn}");
+        let told = || {
+            let page = engine::metrics::render();
+            let own = |file| format!("causeway_kubernetes_stale{{cluster=\"{}\"}} 1", word(file));
+            page.contains(&own("one")) && page.contains(&own("two"))
+        };
+        for _ in 0..100 {
+            if told() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert!(told(), "{turn}: {}", engine::metrics::render());
+        bench.reload(&[&*two, &one].concat()).unwrap();
+    }
+}

@@ -74,7 +74,7 @@ fn watches_tell_their_figures() {
     let programming = "coredns_kubernetes_dns_programming_duration_seconds_bucket";
     has(programming, &["service_kind=\"headless_without_selector\"", "le=\"0.512\""], "1");
     has(programming, &["service_kind=\"cluster_ip\"", "le=\"524.288\""], "1");
-    let cluster = "cluster=\"api.example.org:6443\"";
+    let cluster = "cluster=\"api.example.org:6443/x\"";
     let (services, watching) = ("kind=\"services\"", "state=\"watching\"");
     has("causeway_kubernetes_objects", &[cluster, services], "7");
     has("causeway_kubernetes_watch_state", &[cluster, services, watching], "1");
