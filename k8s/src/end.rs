@@ -28,6 +28,8 @@ pub(crate) enum End {
     Stalled(String),
     /// The connection of a watch that had been established broke.
     Cut(String),
+    /// Watches are accepted and tell nothing: a list must come.
+    Mute(String),
     /// The server can not be reached, does not answer, or does not accept the credentials.
     Network(String),
     /// The server can not serve now.
@@ -65,6 +67,7 @@ impl End {
             | Self::Late(cause)
             | Self::Stalled(cause)
             | Self::Cut(cause)
+            | Self::Mute(cause)
             | Self::Network(cause)
             | Self::Busy { cause, .. }
             | Self::Forbidden(cause)
@@ -114,6 +117,15 @@ impl Follower {
             End::Cut(cause) => {
                 log::debug!(target: crate::LOG, "{}: {cause}; watched again", self.kind);
                 self.pause(None)
+            }
+            End::Mute(cause) => {
+                if self.break_silence() {
+                    self.fail(State::Failing, &cause);
+                    return self.pause(None);
+                }
+                // A server without bookmarks has told nothing, since nothing happened, as far as anybody can know.
+                log::debug!(target: crate::LOG, "{}: {cause}", self.kind);
+                Duration::ZERO
             }
             End::Network(cause) => {
                 self.lost = true;

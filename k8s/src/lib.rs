@@ -36,6 +36,7 @@ mod resolve;
 mod rights;
 mod selector;
 mod set;
+mod silence;
 mod slab;
 mod snapshot;
 mod standing;

@@ -23,6 +23,7 @@ use crate::{
     order::Order,
     probe::{Probe, State},
     proto::{ListCutter, Part, Status},
+    silence::Silence,
     store::{Keep, Store, Writer},
     stream::{self, Note},
 };
@@ -178,6 +179,8 @@ pub(crate) struct Follower {
     pub(crate) refusals: u32,
     /// Waits for a response that were too short.
     pub(crate) silences: u32,
+    /// What is known of how the server tells of the kind.
+    pub(crate) silence: Silence,
     /// What has been said of a trouble that goes on.
     pub(crate) said: Vec<String>,
     /// A seed for chance.
@@ -215,6 +218,7 @@ impl Follower {
             failures: 0,
             refusals: 0,
             silences: 0,
+            silence: Silence::default(),
             said: Vec::new(),
             chance,
         }
@@ -232,13 +236,14 @@ impl Follower {
             let before = std::mem::replace(&mut moves, connection.moves());
             if moves != before {
                 self.start_over();
+                self.silence = Silence::default();
             }
             let turn = async {
                 let end = tokio::select! {
                     Ok(()) = repair.changed() => End::Repair,
                     end = self.turn() => end.err().unwrap_or(End::Closed),
                 };
-                let pause = match end {
+                let pause = match self.sort_silence(end) {
                     End::Forbidden(cause)
                         if self.kind == Kind::Namespaces && !self.keep.apart().is_empty() =>
                     {
@@ -374,7 +379,8 @@ impl Follower {
         self.common.apply(&self.restart());
         let version = self.read(reply, &mut |event| self.common.apply(event)).await?;
         self.common.apply(&self.synced());
-        self.hear();
+        self.note_told();
+        self.silence.listed(self.common.store.version());
         self.least.clone_from(&version);
         self.version = Some(version);
         self.progress();
@@ -509,24 +515,29 @@ impl Follower {
         let start = Instant::now();
         let deadline = start + length + timing.slack;
         let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;
+        let mut trusted = initial || self.trusts();
+        let patience = self.patience();
         if initial {
             self.state(State::Listing);
             self.common.apply(&self.restart());
-        } else {
-            self.hear();
+        } else if trusted {
+            // That a watch is accepted is to be heard of, if not again and again.
+            if !self.is_quiet() {
+                self.hear();
+            }
             self.state(State::Watching);
             self.common.connection.recover();
         }
         let mut order = Order::behind(self.version.as_deref());
         let (mut heard, mut periodic, mut any) = (start, false, false);
-        let mut settled = initial;
+        let mut settled = initial || !trusted;
         // When the list is due that events out of their order ask for, and the first of those.
         let mut doubt: Option<(Instant, String)> = None;
         loop {
             let until = if initial {
                 heard + timing.quiet * if any { 3 } else { 1 }
             } else {
-                deadline.min(heard + timing.silence)
+                deadline.min(heard + if trusted { timing.silence } else { patience })
             };
             let until = if settled { until } else { until.min(start + SETTLED) };
             let due = doubt.as_ref().map(|(due, _)| *due);
@@ -572,8 +583,11 @@ impl Follower {
                 continue;
             }
             periodic |= notes.bookmark && !initial && heard.elapsed() > timing.silence / 8;
+            if notes.bookmark && !initial && start.elapsed() > timing.silence / 8 {
+                self.silence.expect_bookmarks();
+            }
             (heard, any) = (Instant::now(), true);
-            self.hear();
+            self.note_told();
             if let Some(version) = notes.version
                 && (!initial || notes.end)
             {
@@ -582,10 +596,12 @@ impl Follower {
             }
             if initial && notes.end {
                 initial = false;
+                self.silence.listed(self.common.store.version());
                 self.progress();
-            } else if !initial && notes.applied {
+            } else if !initial && (notes.applied || !trusted) {
                 self.progress();
             }
+            trusted = true;
             if !initial && Instant::now() >= deadline {
                 break;
             }

@@ -9,6 +9,7 @@ mod exec;
 mod freshness;
 mod histories;
 mod proto;
+mod silence;
 mod snapshot;
 mod standing;
 mod store;
