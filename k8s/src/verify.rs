@@ -27,6 +27,9 @@ const STEP: u32 = 512;
 /// What is waited after each piece of a list in the background, so that neither side is busy with it alone.
 const PACE: Duration = Duration::from_millis(5);
 
+/// Why namespaces are left out that have no list.
+const BY_NAME: &str = "each is looked up by its name now and then";
+
 /// How an object differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Difference {
@@ -63,12 +66,28 @@ pub struct Verdict {
     pub counts: [usize; 3],
     /// The first that differ: how, and `namespace/name`.
     pub names: Vec<(Difference, String)>,
+    /// Whether more differed at first than the 4,096 that were looked at again: how many more do is not known.
+    pub more: bool,
+    /// Why nothing was compared, if so.
+    pub left_out: Option<&'static str>,
 }
 
 impl Verdict {
-    /// Says whether nothing differs.
+    /// Says whether nothing differs, as far as was compared.
     pub fn equal(&self) -> bool {
-        self.counts == [0; 3]
+        self.counts == [0; 3] && !self.more
+    }
+
+    /// The verdict on a kind that is not compared.
+    const fn none(kind: Kind, why: &'static str) -> Self {
+        Self {
+            kind,
+            objects: 0,
+            counts: [0; 3],
+            names: Vec::new(),
+            more: false,
+            left_out: Some(why),
+        }
     }
 
     /// Gives how many objects differ so.
@@ -79,12 +98,21 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = self.left_out {
+            return write!(f, "{}: left out, {why}", self.kind);
+        }
         write!(f, "{}: {} compared", self.kind, self.objects)?;
         if self.equal() {
             return f.write_str(", equal");
         }
         for difference in Difference::ALL {
             write!(f, ", {} {}", self.count(difference), difference.word())?;
+        }
+        if self.more {
+            write!(f, ", and more, for only {MOST} that differed were looked at again")?;
+        }
+        if self.names.is_empty() {
+            return Ok(());
         }
         let names: Vec<_> =
             self.names.iter().map(|(how, name)| format!("{} {name}", how.word())).collect();
@@ -118,6 +146,8 @@ pub(crate) struct Check {
     objects: usize,
     /// Those that differed, by namespace and name.
     suspects: HashMap<(Vec<u8>, Vec<u8>), Suspect>,
+    /// Whether there were more.
+    more: bool,
     /// Namespaces that are not compared.
     without: Vec<Vec<u8>>,
 }
@@ -133,6 +163,7 @@ impl Check {
             named: Vec::new(),
             objects: 0,
             suspects: HashMap::new(),
+            more: false,
             without: Vec::new(),
         }
     }
@@ -193,8 +224,13 @@ impl Check {
 
     /// Notes an object that differs, unless there are too many.
     fn suspect(&mut self, key: (Vec<u8>, Vec<u8>), suspect: Suspect) {
-        if self.suspects.len() < MOST && !self.without.contains(&key.0) {
+        if self.without.contains(&key.0) {
+            return;
+        }
+        if self.suspects.len() < MOST {
             self.suspects.insert(key, suspect);
+        } else {
+            self.more = true;
         }
     }
 
@@ -261,7 +297,14 @@ impl Check {
         let mut counts = [0; 3];
         found.iter().for_each(|(how, _)| counts[*how as usize] += 1);
         found.truncate(NAMES);
-        Verdict { kind: self.kind, objects: self.objects, counts, names: found }
+        Verdict {
+            kind: self.kind,
+            objects: self.objects,
+            counts,
+            names: found,
+            more: self.more,
+            left_out: None,
+        }
     }
 }
 
@@ -310,13 +353,14 @@ pub(crate) struct Verifier {
     common: Arc<Common>,
     /// Those that list, by kind; more than one of a kind whose namespaces are followed one by one.
     listers: Vec<Vec<Follower>>,
+    /// Whether namespaces are looked up by their names, and so have no list.
+    by_name: bool,
 }
 
 impl Verifier {
     /// Makes a verifier of what is followed.
     pub(crate) fn new(compared: &Compared) -> Self {
         let Compared { common, selected } = compared;
-        // Namespaces that are looked up by their names have no list.
         let by_name = !common.store.keep().apart().is_empty();
         let kinds = Kind::ALL.into_iter().filter(|kind| !(by_name && *kind == Kind::Namespaces));
         let listers = kinds
@@ -324,13 +368,16 @@ impl Verifier {
             .map(|of| of.map(|one| one.follower(common)).collect::<Vec<_>>())
             .filter(|listers| !listers.is_empty())
             .collect();
-        Self { common: Arc::clone(common), listers }
+        Self { common: Arc::clone(common), listers, by_name }
     }
 
     /// Compares all kinds that the cluster has and lets us see, and has listed anew what differs. One that can not be compared has in
     /// its place why, in words that begin with it.
     pub(crate) async fn all(&mut self) -> Vec<Result<Verdict, String>> {
         let mut verdicts = Vec::new();
+        if self.by_name {
+            verdicts.push(Ok(Verdict::none(Kind::Namespaces, BY_NAME)));
+        }
         for at in 0..self.listers.len() {
             verdicts.extend(self.one(at, Duration::ZERO).await.transpose());
         }

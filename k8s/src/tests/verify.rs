@@ -334,6 +334,36 @@ fn every_difference_is_found_and_no_other() {
     assert!(total.iter().all(|count| *count > 100), "{total:?}");
 }
 
+#[test]
+fn more_than_is_looked_at_again_is_said_to_be_more() {
+    let (_writer, store) = Writer::new(all(), Arc::new(Quiet));
+    for (count, more) in [(4096, false), (4097, true)] {
+        let mut check = Check::new(&store, Kind::Namespaces);
+        let events: Vec<_> = (0..count)
+            .map(|number| {
+                let meta = crate::Meta { name: format!("n{number}").into(), ..Default::default() };
+                Event::Apply(Object::Namespace(meta))
+            })
+            .collect();
+        events.iter().for_each(|event| check.first(event));
+        check.unnamed();
+        events.iter().for_each(|event| check.second(event));
+        let verdict = check.verdict();
+        assert_eq!((verdict.counts, verdict.more), ([4096, 0, 0], more));
+        let said = verdict.to_string();
+        let words = ", and more, for only 4096 that differed were looked at again (missing n";
+        assert_eq!(said.contains(words), more, "{said}");
+    }
+    // What differed at first, and was in order when it was looked at again, does not make the rest equal.
+    let mut check = Check::new(&store, Kind::Namespaces);
+    for number in 0..4097 {
+        let meta = crate::Meta { name: format!("n{number}").into(), ..Default::default() };
+        check.first(&Event::Apply(Object::Namespace(meta)));
+    }
+    let verdict = check.verdict();
+    assert!(verdict.counts == [0; 3] && !verdict.equal(), "{verdict}");
+}
+
 #[tokio::test]
 async fn kinds_that_are_not_there_are_left_out() {
     let api = services(|asked, _| {

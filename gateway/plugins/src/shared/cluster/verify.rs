@@ -67,7 +67,8 @@ fn report(verdicts: &[Verdict], failures: &[String]) -> Report {
     for failure in failures {
         text.push_str(&format!("not compared: {failure}\n"));
     }
-    let sure = failures.is_empty() && !verdicts.is_empty();
+    let compared = verdicts.iter().any(|verdict| verdict.left_out.is_none());
+    let sure = failures.is_empty() && compared;
     text.push_str(match (equal, sure) {
         (true, true) => "what is known is what the API server lists\n",
         (true, false) => "whether what is known is what the API server lists cannot be said\n",
@@ -97,7 +98,12 @@ fn value(verdict: &Verdict) -> Value {
     let named = |(how, name): &(Difference, String)| {
         Value::fields().with("difference", how.word()).with("object", &**name)
     };
-    value.with("named", verdict.names.iter().map(named).collect::<Vec<_>>())
+    let value = value.with("named", verdict.names.iter().map(named).collect::<Vec<_>>());
+    let value = if verdict.more { value.with("more", true) } else { value };
+    match verdict.left_out {
+        Some(why) => value.with("left_out", why),
+        None => value,
+    }
 }
 
 #[cfg(test)]
@@ -106,11 +112,35 @@ mod tests {
 
     use super::*;
 
+    /// What is said of two slices that agree.
+    fn equal() -> Verdict {
+        let (counts, names) = ([0; 3], Vec::new());
+        Verdict { kind: Kind::Slices, objects: 2, counts, names, more: false, left_out: None }
+    }
+
+    #[test]
+    fn what_was_not_looked_at_is_said() {
+        let more = Verdict { counts: [4096, 0, 0], more: true, ..equal() };
+        let told = report(std::slice::from_ref(&more), &[]);
+        assert!(!told.good);
+        assert!(told.to_text().contains(
+            "2 compared, 4096 missing, 0 superfluous, 0 differing, and more, for only 4096 that differed were looked at again\n"
+        ), "{}", told.to_text());
+        assert!(told.value.json().contains(r#""named":[],"more":true"#), "{}", told.value.json());
+        let left = Verdict { kind: Kind::Namespaces, left_out: Some("why"), ..equal() };
+        let told = report(&[left.clone(), equal()], &[]);
+        assert!(told.good && told.known);
+        assert!(told.to_text().starts_with("namespaces: left out, why\n"), "{}", told.to_text());
+        assert!(told.value.json().contains(r#""left_out":"why""#), "{}", told.value.json());
+        assert!(!report(&[left], &[]).known, "nothing has been compared");
+    }
+
     #[test]
     fn a_report_names_what_differs() {
         let names = vec![(Difference::Missing, "shop/web".to_owned())];
-        let bad = Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names };
-        let good = Verdict { kind: Kind::Slices, objects: 2, counts: [0; 3], names: Vec::new() };
+        let good = equal();
+        let bad =
+            Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names, ..good.clone() };
         let told = report(std::slice::from_ref(&good), &[]);
         assert!(told.good);
         assert_eq!(
@@ -130,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_compared_hides_nothing_of_the_rest() {
-        let good = Verdict { kind: Kind::Slices, objects: 2, counts: [0; 3], names: Vec::new() };
+        let good = equal();
         let bad = Verdict { counts: [1, 0, 0], ..good.clone() };
         let failures = ["services: no".to_owned()];
         let told = report(std::slice::from_ref(&good), &failures);
