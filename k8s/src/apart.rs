@@ -118,9 +118,8 @@ impl Follower {
 
     /// Notes that the rights are missing, so that nobody waits for what they would show.
     pub(crate) fn refuse(&mut self) {
-        if let Some((_, name)) = &self.namespace {
-            self.common.apply(&Event::Refused(self.kind, name.clone().into()));
-        }
+        let namespace = self.namespace.as_ref().map_or("", |(_, name)| name);
+        self.common.apply(&Event::Refused(self.kind, namespace.to_owned().into()));
         self.grant(false);
     }
 

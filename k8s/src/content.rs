@@ -210,6 +210,8 @@ pub(crate) struct Content {
     /// The kinds without which nothing is known of a namespace, a bit each by [`Kind::index`]; 0 unless namespaces are listed one by
     /// one.
     pub(crate) apart: u8,
+    /// Whether namespaces are taken to be there by what is in them, since none have been listed.
+    pub(crate) assumed: bool,
     /// The seed of all hashes.
     pub(crate) seed: foldhash::fast::RandomState,
 }
@@ -239,6 +241,7 @@ impl Content {
             log: None,
             exposed,
             apart,
+            assumed: false,
             seed: foldhash::fast::RandomState::default(),
         }
     }
@@ -256,7 +259,15 @@ impl Content {
     /// Says whether a namespace is there and exposed.
     pub(crate) fn shows(&self, space: u32) -> bool {
         let space = self.space[space as usize];
-        space.there && space.listed
+        (space.there || self.assumed) && space.listed
+    }
+
+    /// Says whether an exposed namespace of which nothing is known may be there, since none have been listed.
+    pub(crate) fn doubts(&self, name: &[u8]) -> bool {
+        self.assumed
+            && (self.exposed.is_empty()
+                || self.exposed.iter().any(|other| other.as_bytes() == name))
+            && !self.spaces.find(name).is_some_and(|space| self.shows(space))
     }
 
     /// Counts one more user of a namespace's name.
@@ -435,11 +446,22 @@ impl Content {
     /// Says whether it is still to come what an exposed namespace has: services or endpoints, where namespaces are listed one by
     /// one.
     pub(crate) fn awaits(&self, name: &[u8]) -> bool {
+        self.lacks(name, self.apart)
+    }
+
+    /// Says whether it does so of any exposed namespace.
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.apart != 0 && self.exposed.iter().any(|name| self.lacks(name.as_bytes(), self.apart))
+    }
+
+    /// Says whether it is still to come what an exposed namespace has of one of these kinds, a bit each by [`Kind::index`].
+    pub(crate) fn lacks(&self, name: &[u8], kinds: u8) -> bool {
         self.apart != 0
             && self.exposed.iter().any(|other| other.as_bytes() == name)
-            && !self.spaces.find(name).is_some_and(|space| {
-                self.space[space as usize].listed_kinds & self.apart == self.apart
-            })
+            && !self
+                .spaces
+                .find(name)
+                .is_some_and(|space| self.space[space as usize].listed_kinds & kinds == kinds)
     }
 }
 

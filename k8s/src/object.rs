@@ -347,6 +347,7 @@ pub enum Event<'a> {
     RestartIn(Kind, Cow<'a, str>),
     /// The same as [`Event::Synced`], of one namespace's objects.
     SyncedIn(Kind, Cow<'a, str>),
-    /// The kind cannot be listed in this namespace, for want of rights: what else is known need not wait for it.
+    /// The kind cannot be listed in this namespace, in all if it is empty, for want of rights: what else is known need not wait for
+    /// it.
     Refused(Kind, Cow<'a, str>),
 }

@@ -8,7 +8,7 @@ use crate::{
         kind_of, short_hash, spread,
     },
     exports::{CONFLICT, INVALID},
-    object::{ImportKind, ServiceKind},
+    object::{ImportKind, Kind, ServiceKind},
     pack::{Address, Cursor, Endpoints, Ips, Packed, Ports},
 };
 
@@ -36,6 +36,22 @@ impl Reader<'_> {
     /// been listed. `name` is the label without its length.
     pub fn awaits(&self, name: &[u8]) -> bool {
         self.content.awaits(name)
+    }
+
+    /// Says so of any namespace: one of them may have an address that nothing known has.
+    pub fn awaits_any(&self) -> bool {
+        self.content.awaits_any()
+    }
+
+    /// Says the same of the pods of a namespace.
+    pub fn awaits_pods(&self, name: &[u8]) -> bool {
+        self.content.lacks(name, 1 << Kind::Pods.index())
+    }
+
+    /// Says whether an exposed namespace may be there though nothing is known of it: the cluster keeps namespaces from us, and those
+    /// are taken to be there that something is in. `name` is the label without its length.
+    pub fn doubts(&self, name: &[u8]) -> bool {
+        self.content.doubts(name)
     }
 
     /// Gives the names of all namespaces that are there and exposed, in no order.

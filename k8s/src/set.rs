@@ -72,7 +72,10 @@ impl WatchSet {
     ) -> Arc<Self> {
         // The tasks that requests need are spawned where they are made.
         let _entered = runtime.enter();
-        let (writer, store) = Writer::new(config.keep.clone(), Arc::clone(&probe));
+        let (mut writer, store) = Writer::new(config.keep.clone(), Arc::clone(&probe));
+        if config.namespace_labels.is_some() {
+            writer.choose();
+        }
         let (sender, progress) = watch::channel(());
         let keeper = Place::of(config)
             .map(|place| Arc::new(Keeper::new(place, store.clone(), Arc::clone(&probe))));

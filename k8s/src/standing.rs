@@ -29,7 +29,7 @@ pub enum Standing {
         /// When the cluster was last heard of before it was kept, in Unix seconds.
         taken: u64,
     },
-    /// The cluster's objects are not known.
+    /// The cluster's objects are not known, not even its services.
     Unsynced,
 }
 
@@ -96,7 +96,7 @@ impl Store {
 
     /// Does so at a time after the store was made.
     pub(crate) fn standing_after(&self, age: impl FnOnce() -> Duration) -> Standing {
-        if !self.synced() {
+        if !self.answers() {
             return Standing::Unsynced;
         }
         let held = || Kind::ALL.into_iter().filter(|kind| self.keep().holds(*kind));
@@ -166,7 +166,9 @@ impl Store {
             State::Absent => true,
             State::Watching => false,
             State::Waiting | State::Listing | State::Failing | State::Forbidden => {
-                !essential && self.shared.kinds[kind.index()].waived.load(Relaxed)
+                // What has been listed once is answered from.
+                let needed = essential && self.listed(kind);
+                !needed && self.shared.kinds[kind.index()].waived.load(Relaxed)
             }
         }
     }

@@ -117,6 +117,8 @@ pub(crate) struct Shared {
     pub(crate) start: Instant,
     /// When the cluster was last heard of before a snapshot that was read, in Unix seconds.
     pub(crate) taken: AtomicU64,
+    /// Whether namespaces are taken to be there by what is in them, since the cluster has kept them from us so far.
+    assumed: AtomicBool,
     /// What is held.
     keep: Keep,
 }
@@ -135,7 +137,7 @@ impl Store {
         Reader { content: self.shared.content.read().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    /// Says whether answers may be given: namespaces, services and (where held) slices have been listed, and the other
+    /// Says whether all answers may be given: namespaces, services and (where held) slices have been listed, and the other
     /// kinds have too or can not be. [`Self::listed`] tells of one kind.
     pub fn synced(&self) -> bool {
         Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind)).all(|kind| {
@@ -143,6 +145,26 @@ impl Store {
                 || (!matches!(kind, Kind::Namespaces | Kind::Services | Kind::Slices)
                     && self.shared.kinds[kind.index()].waived.load(Relaxed))
         })
+    }
+
+    /// Says whether some answers may be given: services have been listed, and the other kinds have too or are kept from us.
+    /// What needs endpoints can be told only if [`Self::knows_endpoints`], and of a namespace in which nothing is
+    /// [`Reader::doubts`] says whether it may be there.
+    pub fn answers(&self) -> bool {
+        Kind::ALL.into_iter().filter(|kind| self.shared.keep.holds(*kind)).all(|kind| {
+            self.listed(kind)
+                || match kind {
+                    Kind::Services => false,
+                    Kind::Namespaces => self.shared.assumed.load(Relaxed),
+                    _ => self.shared.kinds[kind.index()].waived.load(Relaxed),
+                }
+        })
+    }
+
+    /// Says whether the endpoints of services, or of imported ones, are known, or are not to be.
+    pub fn knows_endpoints(&self, imported: bool) -> bool {
+        let kind = if imported { Kind::ImportSlices } else { Kind::Slices };
+        !self.shared.keep.holds(kind) || self.listed(kind)
     }
 
     /// Says whether a list of the kind has been complete, now or earlier, or was when a snapshot was taken.
@@ -250,6 +272,8 @@ pub struct Writer {
     blank: Vec<u8>,
     /// Objects that were deleted since it was last looked whether memory can be given back.
     gone: u32,
+    /// Whether namespaces are chosen by what only they tell, so that nothing can be exposed without them.
+    chosen: bool,
 }
 
 impl Writer {
@@ -265,6 +289,7 @@ impl Writer {
             apart: keep.apart().iter().map(|_| Default::default()).collect(),
             start: Instant::now(),
             taken: AtomicU64::new(0),
+            assumed: AtomicBool::new(false),
             keep,
         };
         let store = Store { shared: Arc::new(shared) };
@@ -276,6 +301,7 @@ impl Writer {
             ports: Vec::new(),
             blank: Vec::new(),
             gone: 0,
+            chosen: false,
         };
         (writer, store)
     }
@@ -302,6 +328,13 @@ impl Writer {
             }
             Event::SyncedIn(kind, namespace) => {
                 self.sweep(*kind, Some(self.row(*kind, namespace)));
+                return;
+            }
+            Event::Refused(kind, namespace) if namespace.is_empty() => {
+                self.store.shared.kinds[kind.index()].waived.store(true, Relaxed);
+                if *kind == Kind::Namespaces {
+                    self.assume();
+                }
                 return;
             }
             Event::Refused(kind, namespace) => {
@@ -642,12 +675,32 @@ impl Writer {
         for name in apart.iter().zip(0..).filter(|(_, row)| only.is_none_or(|only| only == *row)) {
             content.set_listed(name.0.as_bytes(), kind);
         }
+        content.assumed &= kind != Kind::Namespaces;
         drop(content);
         self.settle(kind);
         if only.is_none() {
             self.store.shared.kinds[kind.index()].kept.store(false, Relaxed);
         }
         self.give_back();
+    }
+
+    /// Has nothing exposed without a list of namespaces: labels of theirs choose them.
+    pub(crate) const fn choose(&mut self) {
+        self.chosen = true;
+    }
+
+    /// Takes namespaces to be there by what is in them until they have been listed, if that says which are exposed.
+    fn assume(&self) {
+        if self.chosen
+            || self.store.listed(Kind::Namespaces)
+            || !self.store.keep().apart().is_empty()
+        {
+            return;
+        }
+        self.lock().assumed = true;
+        if !self.store.shared.assumed.swap(true, Relaxed) {
+            self.store.shared.version.fetch_add(1, Relaxed);
+        }
     }
 
     /// Begins to take in a snapshot.
@@ -672,6 +725,9 @@ impl Writer {
             }
             status.kept.store(true, Relaxed);
             status.listed.store(true, Relaxed);
+        }
+        if head.waived.contains(&Kind::Namespaces) {
+            self.assume();
         }
         let mut content = self.lock();
         for name in self.store.keep().apart() {

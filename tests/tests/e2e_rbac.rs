@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use tests::gateway::binary;
-use tests::{Api, Cluster, Folder, Gateway};
+use tests::{Api, Cluster, Folder, Gateway, Query, Reply};
 
 /// How long something may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -16,51 +16,216 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// In the place of what the directive says: the cluster is declared, and *clusterset* answers for it too.
 const SET: &str = "clusterset";
 
-/// What the gateway's account can be bound to, one row each: what the directive says, and the rules that it takes: namespace,
+/// EDE 14: not ready (RFC 8914 4.15).
+const NOT_READY: u16 = 14;
+
+/// What a name is answered: something, nothing, that it is not there, or that it can not be said for want of rights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Told {
+    /// Records.
+    Records,
+    /// None, but the name is there.
+    Nothing,
+    /// NXDOMAIN.
+    Denied,
+    /// SERVFAIL with EDE 14.
+    Failed,
+}
+
+use Told::{Denied, Failed, Nothing, Records};
+
+/// A rule that takes a right, and what names are answered without it.
+type Rule = (&'static str, &'static [(&'static str, Told)]);
+
+/// What the gateway's account can be bound to, one row each: a name, what the directive says, and the rules that it takes: namespace,
 /// resource and verbs.
-const ROWS: &[(&str, &str, &[&str])] = &[
+const ROWS: &[(&str, &str, &[Rule])] = &[
     (
         "whole",
         "pods verified\n multicluster clusterset.local",
         &[
-            "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
-            "- apiGroups: [\"\"] resources: [pods] verbs: [list, watch]",
-            "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
-            "- apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
-            "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceimports] verbs: [list, watch]",
+            (
+                "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("ip.shop.svc.cluster.local", Records),
+                    ("db.shop.svc.cluster.local", Records),
+                    ("10-96-60-201.shop.pod.cluster.local", Records),
+                    ("far.shop.svc.clusterset.local", Records),
+                    ("1.60.96.10.in-addr.arpa PTR", Records),
+                    ("shop.svc.cluster.local", Nothing),
+                    ("nope.shop.svc.cluster.local", Denied),
+                    ("nope.dns.svc.cluster.local", Denied),
+                    // It is there, and nothing is in it.
+                    ("dns.svc.cluster.local", Failed),
+                    ("nosuch.svc.cluster.local", Failed),
+                ],
+            ),
+            (
+                "- apiGroups: [\"\"] resources: [pods] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("db.shop.svc.cluster.local", Records),
+                    ("dns.svc.cluster.local", Nothing),
+                    ("10-96-60-201.shop.pod.cluster.local", Failed),
+                ],
+            ),
+            (
+                "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Failed),
+                    ("db.shop.svc.cluster.local", Failed),
+                    ("nope.shop.svc.cluster.local", Failed),
+                    ("1.60.96.10.in-addr.arpa PTR", Failed),
+                ],
+            ),
+            (
+                "- apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("ip.shop.svc.cluster.local", Records),
+                    ("ip.shop.svc.cluster.local AAAA", Nothing),
+                    ("_http._tcp.ip.shop.svc.cluster.local SRV", Records),
+                    ("1.60.96.10.in-addr.arpa PTR", Records),
+                    ("10-96-60-201.shop.pod.cluster.local", Records),
+                    ("far.shop.svc.clusterset.local", Records),
+                    ("nope.shop.svc.cluster.local", Denied),
+                    ("nosuch.svc.cluster.local", Denied),
+                    ("db.shop.svc.cluster.local", Failed),
+                    ("db-0.db.shop.svc.cluster.local", Failed),
+                    ("201.60.96.10.in-addr.arpa PTR", Failed),
+                    ("9.60.96.10.in-addr.arpa PTR", Failed),
+                ],
+            ),
+            (
+                "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceimports] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("db.shop.svc.cluster.local", Records),
+                    ("far.shop.svc.clusterset.local", Failed),
+                ],
+            ),
         ],
     ),
     (
         "labels",
         "namespace_labels dns=on\n noendpoints",
         &[
-            "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
-            "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+            (
+                "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
+                // Which are to be seen is what namespaces say.
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Failed),
+                    ("web.edge.svc.cluster.local CNAME", Failed),
+                ],
+            ),
+            (
+                "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+                &[("web.shop.svc.cluster.local CNAME", Failed)],
+            ),
         ],
     ),
     (
         "set",
         SET,
         &[
-            "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
-            "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
-            "- apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
-            "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceexports] verbs: [list, watch]",
-            "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceimports] verbs: [list, watch]",
+            (
+                "- apiGroups: [\"\"] resources: [namespaces] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("nope.shop.svc.cluster.local", Denied),
+                ],
+            ),
+            (
+                "- apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+                &[("web.shop.svc.cluster.local CNAME", Failed)],
+            ),
+            (
+                "- apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
+                &[
+                    ("ip.shop.svc.cluster.local", Records),
+                    ("db.shop.svc.cluster.local", Failed),
+                ],
+            ),
+            (
+                "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceexports] verbs: [list, watch]",
+                &[
+                    ("db.shop.svc.cluster.local", Records),
+                    ("far.shop.svc.clusterset.local", Records),
+                ],
+            ),
+            (
+                "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceimports] verbs: [list, watch]",
+                &[("db.shop.svc.cluster.local", Records)],
+            ),
         ],
     ),
     (
         "apart",
         "namespaces shop edge\n pods verified",
         &[
-            "edge - apiGroups: [\"\"] resources: [namespaces] verbs: [get] resourceNames: [edge]",
-            "edge - apiGroups: [\"\"] resources: [pods] verbs: [list, watch]",
-            "edge - apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
-            "edge - apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
-            "shop - apiGroups: [\"\"] resources: [namespaces] verbs: [get] resourceNames: [shop]",
-            "shop - apiGroups: [\"\"] resources: [pods] verbs: [list, watch]",
-            "shop - apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
-            "shop - apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
+            (
+                "edge - apiGroups: [\"\"] resources: [namespaces] verbs: [get] resourceNames: [edge]",
+                &[
+                    ("web.edge.svc.cluster.local CNAME", Records),
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("edge.svc.cluster.local", Nothing),
+                    ("dns.svc.cluster.local", Denied),
+                ],
+            ),
+            (
+                "edge - apiGroups: [\"\"] resources: [pods] verbs: [list, watch]",
+                &[
+                    ("web.edge.svc.cluster.local CNAME", Records),
+                    ("10-96-60-201.shop.pod.cluster.local", Records),
+                    ("10-96-60-9.shop.pod.cluster.local", Denied),
+                    ("10-96-60-202.edge.pod.cluster.local", Failed),
+                ],
+            ),
+            (
+                "edge - apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("nope.shop.svc.cluster.local", Denied),
+                    ("web.edge.svc.cluster.local CNAME", Failed),
+                ],
+            ),
+            (
+                "edge - apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
+                &[
+                    ("db.shop.svc.cluster.local", Records),
+                    ("web.edge.svc.cluster.local CNAME", Failed),
+                ],
+            ),
+            (
+                "shop - apiGroups: [\"\"] resources: [namespaces] verbs: [get] resourceNames: [shop]",
+                &[
+                    ("web.shop.svc.cluster.local CNAME", Records),
+                    ("shop.svc.cluster.local", Nothing),
+                ],
+            ),
+            (
+                "shop - apiGroups: [\"\"] resources: [pods] verbs: [list, watch]",
+                &[
+                    ("10-96-60-202.edge.pod.cluster.local", Records),
+                    ("db.shop.svc.cluster.local", Records),
+                    ("10-96-60-201.shop.pod.cluster.local", Failed),
+                ],
+            ),
+            (
+                "shop - apiGroups: [\"\"] resources: [services] verbs: [list, watch]",
+                &[
+                    ("web.edge.svc.cluster.local CNAME", Records),
+                    ("web.shop.svc.cluster.local CNAME", Failed),
+                ],
+            ),
+            (
+                "shop - apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
+                &[
+                    ("web.edge.svc.cluster.local CNAME", Records),
+                    ("db.shop.svc.cluster.local", Failed),
+                ],
+            ),
         ],
     ),
 ];
@@ -76,6 +241,31 @@ const OBJECTS: &str = "
 {apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {type: ExternalName, externalName: www.example.org}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: web, namespace: edge}, spec: {type: ExternalName, externalName: www.example.org}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: ip, namespace: shop}, spec: {clusterIP: 10.96.60.1, ports: [{name: http, port: 80}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {clusterIP: None, ports: [{name: pg, port: 5432}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-1, namespace: shop, labels: {kubernetes.io/service-name: db}}
+addressType: IPv4
+ports: [{name: pg, port: 5432, protocol: TCP}]
+endpoints: [{addresses: [10.96.60.201], hostname: db-0}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: shop}
+spec: {containers: [{name: c, image: 'registry.example/web:1'}]}
+status: {phase: Running, podIP: 10.96.60.201, podIPs: [{ip: 10.96.60.201}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: one, namespace: edge}
+spec: {containers: [{name: c, image: 'registry.example/web:1'}]}
+status: {phase: Running, podIP: 10.96.60.202, podIPs: [{ip: 10.96.60.202}]}
+---
+{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: far, namespace: shop}, spec: {type: ClusterSetIP, ips: [10.96.61.1], ports: [{name: http, port: 80, protocol: TCP}]}}
 ";
 
 /// The cluster of all tests of this file.
@@ -113,7 +303,7 @@ clusterset.local:@PORT@ {{
         );
     }
     format!(
-        "cluster.local:@PORT@ clusterset.local:@PORT@ {{
+        "cluster.local:@PORT@ clusterset.local:@PORT@ 10.in-addr.arpa:@PORT@ {{
     errors
     prometheus 127.0.0.1:@PORT:metrics@
     kubernetes {{
@@ -208,8 +398,21 @@ fn gateway(properties: &str, kubeconfig: &str) -> Gateway {
     Gateway::new(&corefile(properties, "kubeconfig")).file("kubeconfig", kubeconfig).start()
 }
 
+/// What a reply tells, if it is one of what may be told.
+fn read(reply: &Reply) -> Option<Told> {
+    let unready = reply.extended().is_some_and(|(code, _)| code == NOT_READY);
+    match (reply.rcode(), reply.answers().is_empty()) {
+        (ResponseCode::ServFail, true) if unready => Some(Failed),
+        _ if unready => None,
+        (ResponseCode::NoError, false) => Some(Records),
+        (ResponseCode::NoError, true) => Some(Nothing),
+        (ResponseCode::NXDomain, true) => Some(Denied),
+        _ => None,
+    }
+}
+
 /// Goes through a row: what is printed, that it is enough, and that nothing of it can be left out.
-fn row((name, properties, want): &(&str, &str, &[&str])) {
+fn row((name, properties, want): &(&str, &str, &[Rule])) {
     let kubeconfig = account(name);
     let manifest = printed(properties, &format!("dns/{name}"));
     let (documents, places) = rules(&manifest);
@@ -220,7 +423,8 @@ fn row((name, properties, want): &(&str, &str, &[&str])) {
             documents[*document][lines.clone()].iter().map(|line| line.trim()).collect();
         [namespace.unwrap_or_default(), &rule.join(" ")].join(" ").trim().to_owned()
     });
-    assert_eq!(shown.collect::<Vec<_>>(), *want, "{manifest}");
+    let rules: Vec<&str> = want.iter().map(|(rule, _)| *rule).collect();
+    assert_eq!(shown.collect::<Vec<_>>(), rules, "{manifest}");
 
     cluster().apply(&manifest);
     let kinds = ["services"].iter().chain(if properties.contains("noendpoints") {
@@ -261,7 +465,7 @@ fn row((name, properties, want): &(&str, &str, &[&str])) {
         }
         let text: Vec<String> = less.iter().map(|lines| lines.join("\n") + "\n").collect();
         cluster().apply(&text.join("---\n"));
-        let rule = want[left];
+        let (rule, told) = want[left];
         let resource =
             rule.split("resources: [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
         // The names of namespaces are found out for all of them at once.
@@ -275,6 +479,23 @@ fn row((name, properties, want): &(&str, &str, &[&str])) {
         until(&poor, rule, |gauges| granted(gauges, &[&labels[0], &labels[1]]).contains(&0.0));
         let log = poor.line("forbidden");
         assert!(log.contains(resource), "{rule}: {log}");
+        // What is known first: the rest would fail at the start, too.
+        for first in [true, false] {
+            for (question, want) in told.iter().filter(|(_, want)| (*want != Failed) == first) {
+                let query = Query::from(*question).bufsize(1232);
+                let said = tests::until(LIMIT, || {
+                    query.ask(poor.address()).filter(|reply| read(reply) == Some(*want))
+                });
+                let now = || format!("{:?}\n{}", query.ask(poor.address()), poor.output());
+                assert!(said.is_some(), "without {rule}: {question}: {}", now());
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        // It stays so.
+        for (question, want) in told {
+            let reply = poor.ask(Query::from(*question).bufsize(1232));
+            assert_eq!(read(&reply), Some(*want), "without {rule}: {question}: {reply:?}");
+        }
     }
     // What is missing comes back without a restart.
     let poor = gateway(properties, &kubeconfig);

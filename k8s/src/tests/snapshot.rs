@@ -427,6 +427,26 @@ async fn what_came_from_a_snapshot_is_not_written_as_if_it_were_new() {
 }
 
 #[test]
+fn what_was_kept_from_us_is_not_known_again() {
+    for kind in [Kind::Namespaces, Kind::Slices] {
+        let folder = Folder::new();
+        let place = place(&folder.0);
+        let (mut writer, store) = Writer::new(keep(), Arc::new(Quiet));
+        for other in Kind::ALL.into_iter().filter(|other| *other != kind) {
+            writer.apply(&Event::Synced(other));
+        }
+        writer.apply(&Event::Refused(kind, "".into()));
+        store.set_state(kind, State::Forbidden);
+        assert!(store.answers() && !store.synced());
+        save(&place, &store);
+        let (_writer, loaded) = load(&place);
+        assert!(loaded.answers() && !loaded.synced(), "{kind}");
+        assert_eq!(loaded.knows_endpoints(false), kind != Kind::Slices);
+        assert_eq!(loaded.read().doubts(b"nosuch"), kind == Kind::Namespaces);
+    }
+}
+
+#[test]
 fn a_kind_that_was_refused_is_done_without_again() {
     let folder = Folder::new();
     let place = place(&folder.0);

@@ -44,6 +44,30 @@ fn a_watch_that_fails_is_away_after_ten_seconds_until_it_goes_on() {
 }
 
 #[test]
+fn a_kind_that_was_never_known_is_not_out_of_date() {
+    for kind in [Kind::Namespaces, Kind::Slices] {
+        let keep = Keep { endpoints: true, ..Keep::default() };
+        let (mut writer, store) = Writer::new(keep, Arc::new(Quiet));
+        for other in [Kind::Namespaces, Kind::Services, Kind::Slices] {
+            if other != kind {
+                writer.apply(&Event::Synced(other));
+                store.hear(other);
+                store.set_state(other, State::Watching);
+            }
+        }
+        assert_eq!(after(&store, 60), Standing::Unsynced);
+        writer.apply(&Event::Refused(kind, "".into()));
+        store.set_state(kind, State::Forbidden);
+        assert_eq!(after(&store, 60), Standing::Live);
+        assert!(store.heard() > 0);
+        // The server goes away: what is known is from when it was heard of.
+        store.set_state(kind, State::Failing);
+        store.set_state(Kind::Services, State::Failing);
+        assert!(matches!(after(&store, 60), Standing::Away { since } if since > 0));
+    }
+}
+
+#[test]
 fn a_refused_kind_counts_if_answers_need_it() {
     let (_writer, store) = synced();
     store.set_state(Kind::Pods, State::Forbidden);

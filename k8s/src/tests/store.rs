@@ -398,6 +398,59 @@ fn a_store_is_synced_when_the_required_kinds_are_listed() {
 }
 
 #[test]
+fn some_answers_need_no_more_than_services() {
+    for kind in [Kind::Namespaces, Kind::Services, Kind::Slices] {
+        let keep = Keep { endpoints: true, ..Keep::default() };
+        let (mut writer, store) = Writer::new(keep, Arc::new(Quiet));
+        let others =
+            [Kind::Namespaces, Kind::Services, Kind::Slices].into_iter().filter(|k| *k != kind);
+        others.for_each(|other| writer.apply(&Event::Synced(other)));
+        assert!(!store.answers(), "{kind} may still come");
+        writer.apply(&Event::Refused(kind, "".into()));
+        assert_eq!(store.answers(), kind != Kind::Services);
+        assert!(!store.synced());
+        assert_eq!(store.knows_endpoints(false), kind != Kind::Slices);
+        writer.apply(&Event::Synced(kind));
+        assert!(store.answers() && store.synced() && store.knows_endpoints(false));
+        writer.apply(&Event::Refused(kind, "".into()));
+        assert!(store.answers() && store.synced() && store.knows_endpoints(false));
+        assert!(!store.read().doubts(b"shop"), "what was listed is known");
+    }
+}
+
+#[test]
+fn namespaces_that_are_kept_from_us_are_there_if_something_is_in_them() {
+    let service = |namespace: &'static str| {
+        let meta = Meta { name: "web".into(), namespace: namespace.into(), version: 1 };
+        Event::Apply(Object::Service(Service { meta, ..Service::default() }))
+    };
+    let many: Vec<String> = (0..65).map(|number| format!("n{number}")).collect();
+    for (namespaces, chosen) in [(Vec::new(), false), (many, false), (Vec::new(), true)] {
+        let exposed = namespaces.is_empty();
+        let (mut writer, store) =
+            Writer::new(Keep { namespaces, ..Keep::default() }, Arc::new(Quiet));
+        if chosen {
+            writer.choose();
+        }
+        writer.apply(&service("shop"));
+        writer.apply(&service("n1"));
+        writer.apply(&Event::Synced(Kind::Services));
+        let told = |name: &[u8]| (store.read().namespace(name), store.read().doubts(name));
+        assert_eq!(told(b"n1"), (false, false));
+        writer.apply(&Event::Refused(Kind::Namespaces, "".into()));
+        assert_eq!(store.answers(), !chosen, "labels choose what is exposed");
+        assert_eq!(told(b"n1"), (!chosen, false));
+        assert_eq!(told(b"n2"), (false, !chosen));
+        assert_eq!(told(b"shop"), (exposed && !chosen, false));
+        assert_eq!(store.read().service(b"\x03web\x02n1").is_some(), !chosen);
+        assert_eq!(told(b"no"), (false, exposed && !chosen), "it is not exposed");
+        writer.apply(&Event::Synced(Kind::Namespaces));
+        assert_eq!([told(b"n1"), told(b"n2"), told(b"no")], [(false, false); 3]);
+        assert!(store.synced());
+    }
+}
+
+#[test]
 fn serials_move_with_what_they_tell() {
     let (mut writer, store) = Writer::new(all(), Arc::new(Quiet));
     assert_eq!((store.serial(), store.external_serial(), store.version()), (0, 0, 0));

@@ -305,6 +305,38 @@ async fn a_forbidden_kind_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn rights_that_come_late_are_waited_for_and_nothing_is_denied_meanwhile() {
+    let granted = Arc::new(AtomicBool::new(false));
+    let grant = Arc::clone(&granted);
+    let api = Api::start(move |asked, _| {
+        let late = asked.path.contains("/endpointslices") || asked.path.contains("/namespaces");
+        if late && !grant.load(SeqCst) {
+            status(403, "Forbidden", "not yet")
+        } else if asked.path.contains("/services") {
+            stream(vec![event("ADDED", "a", 1), bookmark(5, true)])
+        } else if asked.path.contains("/namespaces") {
+            namespaces()
+        } else {
+            stream(vec![bookmark(5, true)])
+        }
+    })
+    .await;
+    let keep = Keep { endpoints: true, ..Keep::default() };
+    let (set, ear) = follow(&Config { keep, ..config(&api) });
+    let store = set.store();
+    assert!(!set.wait_synced(Duration::from_millis(500)).await, "not all is known");
+    until("what needs no more", || store.answers()).await;
+    assert_eq!(names(&set), "a");
+    assert!(store.read().namespace(b"shop") && store.read().doubts(b"bare"));
+    assert!(!store.knows_endpoints(false));
+    assert!(ear.states.lock().unwrap().contains(&(Kind::Slices, State::Forbidden)));
+    granted.store(true, SeqCst);
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    assert!(store.knows_endpoints(false) && !store.read().doubts(b"bare"));
+    until("all are followed", || store.state(Kind::Slices) == State::Watching).await;
+}
+
+#[tokio::test]
 async fn a_token_file_is_read_again_when_the_token_is_refused() {
     let folder = std::env::temp_dir().join(format!("causeway-k8s-token-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use config::{Diagnostic, Directive, Prop, Word};
 use engine::{Role, Setup, Stage};
-use k8s::{Keep, Selector, Store};
+use k8s::{Keep, Selector, Standing, Store};
 
 use super::conflicts::Watch;
 use super::member::{Exports, Member, Stands};
@@ -138,7 +138,10 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
         let source = source::declared(setup, word, want)?;
         Ok((source.store().clone(), Some(source)))
     };
-    set_up_with(setup, connect, |_, store| store.standing()).map(drop)
+    // One of which some is kept from us has no say: what it exports is not known.
+    let stands: Stands =
+        |_, store| if store.synced() { store.standing() } else { Standing::Unsynced };
+    set_up_with(setup, connect, stands).map(drop)
 }
 
 /// Reads what a directive follows, as it stands.

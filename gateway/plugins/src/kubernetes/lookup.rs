@@ -69,11 +69,13 @@ impl Look<'_> {
             _ if is_reverse(self.zone) => self.reverse(sheet),
             Wanted::Branch => Found::Name,
             Wanted::Nothing => Found::Nothing,
-            _ if !self.member.store.synced() => Found::NotYet,
+            _ if !self.member.store.answers() => Found::NotYet,
             _ if self.reader.awaits(wanted.namespace()) => Found::NotYet,
-            Wanted::Namespace { name, pods } => {
-                found(self.reader.namespace(name) && !(pods && self.cluster.pods == Pods::Disabled))
+            Wanted::Namespace { pods: true, .. } if self.cluster.pods == Pods::Disabled => {
+                Found::Nothing
             }
+            Wanted::Namespace { name, .. } if self.reader.doubts(name) => Found::NotYet,
+            Wanted::Namespace { name, .. } => found(self.reader.namespace(name)),
             Wanted::Pod { address, namespace } => self.pod(address, namespace, sheet),
             Wanted::Service { key, at, part } => self.service(key, at, part, sheet),
         }
@@ -92,6 +94,28 @@ impl Look<'_> {
     /// Whether the objects of a kind are known, or known not to be there.
     pub(super) fn knows(&self, kind: Kind) -> bool {
         self.member.store.listed(kind) || self.member.store.state(kind) == State::Absent
+    }
+
+    /// Whether the pods of a namespace are known.
+    pub(super) fn knows_pods(&self, namespace: &[u8]) -> bool {
+        self.knows(Kind::Pods) && !self.reader.awaits_pods(namespace)
+    }
+
+    /// Whether a name of a service depends on endpoints that are not known.
+    pub(super) fn lacks_endpoints(&self, service: &Service<'_>, part: Part<'_>) -> bool {
+        if self.member.store.knows_endpoints(service.whole.is_none()) {
+            return false;
+        }
+        match (service.kind, part) {
+            (ServiceKind::ExternalName, _) => false,
+            (ServiceKind::ClusterIp, _) if self.cluster.ignore_empty => true,
+            (ServiceKind::Headless, Part::Zones) => false,
+            (ServiceKind::ClusterIp, Part::Zones | Part::Zone { .. }) => false,
+            (_, Part::Whole | Part::Port { .. } | Part::Ports(_)) => {
+                self.cluster.reach.needs_endpoints(service)
+            }
+            (_, Part::Zone { .. } | Part::Cluster(_) | Part::Endpoint { .. }) => true,
+        }
     }
 
     /// The zone's own records.
@@ -160,7 +184,8 @@ impl Look<'_> {
             Reverse::Part if !self.cluster.fall.through(self.name) => return Found::Name,
             Reverse::Part | Reverse::Nothing => return Found::Nothing,
         };
-        if !self.member.store.synced() {
+        let store = &self.member.store;
+        if !store.answers() {
             return Found::NotYet;
         }
         let mut any = false;
@@ -171,22 +196,30 @@ impl Look<'_> {
             }
         };
         self.cluster.names_of(self.reader, ip, &mut write);
-        found(any)
+        // What is not known yet may have the address.
+        if any || store.knows_endpoints(false) && !self.reader.awaits_any() {
+            found(any)
+        } else {
+            Found::NotYet
+        }
     }
 
     /// A pod's address, taken from its name.
     fn pod(&self, label: &[u8], namespace: &[u8], sheet: &mut Sheet<'_>) -> Found {
-        if self.cluster.pods == Pods::Disabled || !self.reader.namespace(namespace) {
+        let doubted = self.reader.doubts(namespace);
+        if self.cluster.pods == Pods::Disabled || !doubted && !self.reader.namespace(namespace) {
             return Found::Nothing;
         }
         let Some(ip) = pod_address(label) else { return Found::Nothing };
         if self.cluster.pods == Pods::Verified {
-            if !self.knows(Kind::Pods) {
+            if !self.knows_pods(namespace) {
                 return Found::NotYet;
             }
             if !self.reader.pod_in(namespace, ip) {
                 return Found::Nothing;
             }
+        } else if doubted {
+            return Found::NotYet;
         }
         self.pen().address(sheet, ip);
         Found::Name
@@ -201,6 +234,9 @@ impl Look<'_> {
         let Some(service) = Service::find(self.reader, key, imported) else {
             return Found::Nothing;
         };
+        if self.lacks_endpoints(&service, part) {
+            return Found::NotYet;
+        }
         if self.cluster.hides(&service) {
             return Found::Nothing;
         }

@@ -89,18 +89,19 @@ impl Look<'_> {
                 own.any(|ip| self.reader.endpoints_by_ip(*ip).next().is_some())
             }
             Wanted::Version | Wanted::Branch | Wanted::Nothing => true,
-            _ if !self.member.store.synced() || self.reader.awaits(wanted.namespace()) => true,
+            _ if !self.member.store.answers() || self.reader.awaits(wanted.namespace()) => true,
             Wanted::Pod { address, namespace } if self.cluster.pods == Pods::Verified => {
-                !self.knows(Kind::Pods)
+                !self.knows_pods(namespace)
                     || pod_address(address).is_some_and(|ip| self.reader.pod_in(namespace, ip))
             }
             Wanted::Namespace { name, .. } | Wanted::Pod { namespace: name, .. } => {
-                self.reader.namespace(name)
+                self.reader.namespace(name) || self.reader.doubts(name)
             }
-            Wanted::Service { key, .. } => {
+            Wanted::Service { key, part, .. } => {
                 (rules.multicluster && !self.knows(Kind::Imports))
-                    || Service::find(self.reader, key, rules.multicluster)
-                        .is_some_and(|service| !self.cluster.hides(&service))
+                    || Service::find(self.reader, key, rules.multicluster).is_some_and(|service| {
+                        self.lacks_endpoints(&service, part) || !self.cluster.hides(&service)
+                    })
             }
         }
     }

@@ -221,7 +221,7 @@ impl<'l> Look<'l> {
             Wanted::Namespace { pods: true, .. } if self.cluster.pods == Pods::Disabled => {
                 Why::PodsDisabled
             }
-            Wanted::Namespace { name, .. } if !self.reader.namespace(name) => {
+            Wanted::Namespace { name, .. } if !self.has_namespace(name) => {
                 Why::NoNamespace(name)
             }
             Wanted::Namespace { .. } => Why::NoType,
@@ -237,14 +237,19 @@ impl<'l> Look<'l> {
         any
     }
 
+    /// Whether a namespace is there, as far as is known.
+    fn has_namespace(&self, name: &[u8]) -> bool {
+        self.reader.namespace(name) || self.reader.doubts(name)
+    }
+
     /// Why a pod's name has no records.
     fn why_pod(&self, label: &'l [u8], namespace: &'l [u8]) -> Why<'l> {
         match pod_address(label) {
             _ if self.cluster.pods == Pods::Disabled => Why::PodsDisabled,
-            _ if !self.reader.namespace(namespace) => Why::NoNamespace(namespace),
+            _ if !self.has_namespace(namespace) => Why::NoNamespace(namespace),
             None => Why::NoAddress(label),
             Some(ip) if self.cluster.pods == Pods::Verified => {
-                if !self.knows(Kind::Pods) {
+                if !self.knows_pods(namespace) {
                     Why::Unsynced
                 } else if self.reader.pod_in(namespace, ip) {
                     Why::NoType
@@ -264,7 +269,7 @@ impl<'l> Look<'l> {
         }
         let Some(service) = Service::find(self.reader, key, imported) else {
             let (_, namespace) = place.parts();
-            return match self.reader.namespace(namespace) {
+            return match self.has_namespace(namespace) {
                 true => Why::NoService(place),
                 false => Why::NoNamespace(namespace),
             };

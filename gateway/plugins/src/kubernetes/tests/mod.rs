@@ -8,6 +8,7 @@ mod pods;
 mod reach;
 mod reverse;
 mod revoked;
+mod rights;
 mod service;
 mod sets;
 mod settings;

@@ -138,7 +138,7 @@ status: {phase: Running, podIP: 10.244.0.6, podIPs: [{ip: 10.244.0.6}]}
 ";
 
 /// A block of a zone, with these clusters and properties.
-fn corefile(zones: &str, properties: &str) -> String {
+pub(super) fn corefile(zones: &str, properties: &str) -> String {
     format!("{zones} {{\n metadata\n kubernetes {{\n {properties}\n }}\n answers\n}}\n")
 }
 

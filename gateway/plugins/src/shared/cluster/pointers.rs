@@ -47,7 +47,7 @@ impl Members {
         let mut holder: Option<&Member> = None;
         let mut several = false;
         for (index, member) in self.iter().enumerate() {
-            if !member.store.synced() {
+            if !member.store.answers() {
                 // It may have the address; a cluster that is known to have it does not wait for one behind it.
                 match holder {
                     None => return (Found::NotYet, Some(member)),
@@ -59,6 +59,11 @@ impl Members {
             if any {
                 several |= holder.is_some();
                 holder.get_or_insert(member);
+            } else if holder.is_none() {
+                let awaited = readers.of(index).is_some_and(Reader::awaits_any);
+                if awaited || !member.store.knows_endpoints(false) {
+                    return (Found::NotYet, Some(member));
+                }
             }
         }
         if several && pointers == Pointers::One {

@@ -75,15 +75,26 @@ impl Order {
     /// whatever the families of its addresses: were IPv6 addresses of one kind given beside IPv4 addresses of another, clients
     /// would try those that they cannot reach first.
     pub(crate) fn way(&self, service: &Service<'_>) -> Option<Way> {
-        let own = match service.kind {
-            ServiceKind::Headless => Way::Endpoints,
-            ServiceKind::ClusterIp | ServiceKind::ExternalName => Way::ClusterIp,
-        };
         if self.ways.is_empty() {
-            return Some(own);
+            return Some(Way::own(service));
         }
-        let ways = self.ways.iter().map(|way| if *way == Way::ClusterIp { own } else { *way });
-        ways.into_iter().find(|way| way.leads_to(service))
+        self.ways_to(service).find(|way| way.leads_to(service))
+    }
+
+    /// Whether which way that is, or what is there, depends on the service's endpoints.
+    pub(crate) fn needs_endpoints(&self, service: &Service<'_>) -> bool {
+        if self.ways.is_empty() {
+            return Way::own(service) == Way::Endpoints;
+        }
+        let first =
+            self.ways_to(service).find(|way| *way == Way::Endpoints || way.leads_to(service));
+        first == Some(Way::Endpoints)
+    }
+
+    /// The ways to a service, the best first.
+    fn ways_to(&self, service: &Service<'_>) -> impl Iterator<Item = Way> {
+        let own = Way::own(service);
+        self.ways.iter().map(move |way| if *way == Way::ClusterIp { own } else { *way })
     }
 
     /// Whether names have the ports of a service's endpoints, not its own.
@@ -121,6 +132,14 @@ impl Order {
 impl Way {
     /// All.
     const ALL: [Self; 4] = [Self::ClusterIp, Self::Endpoints, Self::LoadBalancer, Self::ExternalIp];
+
+    /// The way to a service's own addresses.
+    const fn own(service: &Service<'_>) -> Self {
+        match service.kind {
+            ServiceKind::Headless => Self::Endpoints,
+            ServiceKind::ClusterIp | ServiceKind::ExternalName => Self::ClusterIp,
+        }
+    }
 
     /// Its word.
     pub(crate) const fn word(self) -> &'static str {

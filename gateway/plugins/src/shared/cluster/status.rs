@@ -81,7 +81,7 @@ impl Status {
             value = value.with("overlaps", ranges.status(&self.name));
         }
         let report = Report::new(value);
-        if standing == Standing::Live { report } else { report.bad() }
+        if standing == Standing::Live && store.synced() { report } else { report.bad() }
     }
 }
 
