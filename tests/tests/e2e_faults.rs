@@ -309,11 +309,28 @@ fn a_token_that_is_revoked_is_said_once_and_a_new_one_is_taken() {
     sleep(Duration::from_secs(3));
     let log = gateway.output();
     assert_eq!(lines(&gateway, "401"), 1, "{log}");
-    assert!(gateway.line("401").contains("the credentials are not accepted"), "{log}");
+    // What the server says of it, and which file it is about.
+    let why = format!(
+        "the credentials are not accepted (401 Unauthorized): token of the file {}",
+        file.display()
+    );
+    assert!(gateway.line("401").contains(&why), "{log}");
+    let status = std::process::Command::new(tests::gateway::binary())
+        .args(["status", "--json", "--socket"])
+        .arg(gateway.folder().join("run/causeway.sock"))
+        .output()
+        .expect("it can be run");
+    let status = String::from_utf8_lossy(&[status.stdout, status.stderr].concat()).into_owned();
+    assert!(status.contains("last_error") && status.contains(&why), "{status}");
     cluster.apply(&account("doomed"));
     cluster.apply(&service("steady", "fresh", "10.96.60.10"));
+    // Each token of the API server begins so.
+    let old = fs::read_to_string(&file).expect("it is there");
+    assert!(old.starts_with("eyJ"), "it is no JSON web token");
+    for text in [&log, &status] {
+        assert!(!text.contains(old.trim()) && !text.contains("eyJ"), "a token is told:\n{text}");
+    }
     let token = token();
-    assert!(!log.contains(token.trim()) && !log.contains("eyJ"), "a token is in the log:\n{log}");
     folder.write("token", token);
     gateway.ask_until("fresh.steady.svc.cluster.local", LIMIT, |r| r.addresses().len() == 1);
     watchman.end(&gateway);

@@ -90,6 +90,10 @@ const FAILING: &[&str] =
 const WATCHING: &[&str] =
     &["causeway_kubernetes_watch_state", "kind=\"services\"", "state=\"watching\""];
 
+/// What is said of a token that is refused: the server's own message, and the file.
+const REFUSED: &str =
+    "the credentials are not accepted (401 said by the proxy): token of the file /";
+
 /// The metric of snapshots that could not be written or used.
 const UNKEPT: &[&str] = &["causeway_kubernetes_snapshot_failures_total"];
 
@@ -206,7 +210,7 @@ pub(super) const ROWS: &[Row] = &[
                 s.meddler().demand("another");
                 s.meddler().cut();
             },
-            "the credentials are not accepted (401",
+            REFUSED,
             FAILING,
             Told::Then,
         )
@@ -220,7 +224,7 @@ pub(super) const ROWS: &[Row] = &[
                 s.meddler().demand("renewed");
                 s.meddler().cut();
             },
-            "the credentials are not accepted (401",
+            REFUSED,
             code!("401"),
             Told::Then,
         )
