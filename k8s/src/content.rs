@@ -458,10 +458,10 @@ impl Content {
     pub(crate) fn lacks(&self, name: &[u8], kinds: u8) -> bool {
         self.apart != 0
             && self.exposed.iter().any(|other| other.as_bytes() == name)
-            && !self
+            && self
                 .spaces
                 .find(name)
-                .is_some_and(|space| self.space[space as usize].listed_kinds & kinds == kinds)
+                .is_none_or(|space| self.space[space as usize].listed_kinds & kinds != kinds)
     }
 }
 

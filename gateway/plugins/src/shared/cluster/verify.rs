@@ -139,8 +139,7 @@ mod tests {
     fn a_report_names_what_differs() {
         let names = vec![(Difference::Missing, "shop/web".to_owned())];
         let good = equal();
-        let bad =
-            Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names, ..good.clone() };
+        let bad = Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names, ..equal() };
         let told = report(std::slice::from_ref(&good), &[]);
         assert!(told.good);
         assert_eq!(
