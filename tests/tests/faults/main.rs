@@ -22,6 +22,12 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// How long a fault lasts at least that answers must tell of.
 const OUTAGE: Duration = Duration::from_millis(11_500);
 
+/// How long it may take until a fault is found out by silence alone.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// How long a gateway follows before such a fault: a bookmark comes about once a minute.
+const BOOKMARKS: Duration = Duration::from_secs(100);
+
 /// Before that nobody is told anything: connections break and are made again all the time.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -68,6 +74,10 @@ fn attempt(
     }
     let began = Arc::new(OnceLock::new());
     let watchman = Watchman::start(vec![gently(&gateway, &known, row.told, Arc::clone(&began))]);
+    let limit = if row.long { PATIENCE } else { LIMIT };
+    if row.long {
+        sleep(BOOKMARKS);
+    }
     let begin = *began.get_or_init(Instant::now);
     (row.inject)(&mut stage);
     let server = row.way == Way::Server;
@@ -76,30 +86,32 @@ fn attempt(
         stage.happen();
     }
     let line = if row.log.is_empty() { String::new() } else { gateway.line(row.log) };
-    let during = row.through.then(|| {
-        stage.told(&gateway);
+    let told = || {
+        stage.told(&gateway, limit);
         happened.elapsed().as_secs_f64()
-    });
+    };
+    let during = row.through.then(told);
     sleep(row.lasts.saturating_sub(begin.elapsed()));
     let [name, labels @ ..] = row.metric else { panic!("the row says no metric") };
-    counted(&gateway, name, labels);
+    counted(&gateway, name, labels, limit);
     let mut ede = String::new();
     if row.told == Told::Then {
         sleep(OUTAGE.saturating_sub(begin.elapsed()));
         let query = Query::from(&*known[0]).bufsize(1232);
-        let told = query.ask_until(gateway.address(), LIMIT, |r| stale(r).is_some());
+        let told = query.ask_until(gateway.address(), limit, |r| stale(r).is_some());
         ede = stale(&told).unwrap_or_default();
         assert!(ede.contains("not heard of for"), "{ede}");
         // That is counted once a second.
-        counted(&gateway, "causeway_kubernetes_stale", &[]);
+        counted(&gateway, "causeway_kubernetes_stale", &[], LIMIT);
     }
+    let during = if row.long { Some(told()) } else { during };
     let lines = troubles(&gateway);
     (row.mend)(&mut stage);
     let mended = Instant::now();
     if server {
         stage.happen();
     }
-    stage.told(&gateway);
+    stage.told(&gateway, LIMIT);
     let over = during.unwrap_or_else(|| mended.elapsed().as_secs_f64());
     if !row.healed.is_empty() {
         let healed = || gateway.output().contains(row.healed).then_some(());
@@ -155,8 +167,8 @@ fn said_of(line: &str) -> String {
 }
 
 /// Waits until a metric with these labels is at least 1.
-fn counted(gateway: &Gateway, name: &str, labels: &[&str]) {
-    let seen = tests::until(LIMIT, || {
+fn counted(gateway: &Gateway, name: &str, labels: &[&str], limit: Duration) {
+    let seen = tests::until(limit, || {
         let metrics = gateway.metrics("metrics");
         let fits = |(key, value): (&String, &f64)| {
             key.starts_with(name) && labels.iter().all(|l| key.contains(l)) && *value >= 1.0
@@ -199,8 +211,9 @@ fn gently(
 #[test]
 fn no_fault_makes_an_answer_wrong_or_lost() {
     let only = std::env::var("FAULT").unwrap_or_default();
+    let long = stated("FAULT_LONG", 0.0) > 0.0;
     let wanted = |server: bool| {
-        let fits = move |row: &Row| (row.way == Way::Server) == server;
+        let fits = move |row: &Row| (row.way == Way::Server) == server && (long || !row.long);
         let rows = ROWS.iter().enumerate().filter(move |(_, row)| fits(row));
         rows.filter(|(_, row)| row.name.contains(&*only)).collect::<VecDeque<_>>()
     };
@@ -251,7 +264,7 @@ fn no_fault_makes_an_answer_wrong_or_lost() {
             "| {} | {} | {answers} | {}{over:.1} s | {lines} | {line} | {metric} | {ede} |",
             row.area,
             row.name,
-            if row.through { "meanwhile: " } else { "" }
+            if row.through || row.long { "meanwhile: " } else { "" }
         );
     }
     println!("{} faults in {:?}", done.len(), begin.elapsed());

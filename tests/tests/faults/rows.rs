@@ -9,6 +9,10 @@ use super::stage::{Stage, TOKEN};
 /// How soon what happened meanwhile must be answered after the fault is over, unless a row says more.
 const FRESH: f64 = 10.0;
 
+/// The same of a fault that is found out by silence, while it lasts: a watch may be silent for three minutes, and the next one for half
+/// of that.
+const MINUTES: f64 = 330.0;
+
 /// How long a fault lasts that nobody is to notice.
 const WHILE: Duration = Duration::from_secs(8);
 
@@ -80,6 +84,9 @@ pub(super) struct Row {
     pub(super) healed: &'static str,
     /// How soon it must be over, in seconds.
     pub(super) within: f64,
+    /// Whether it takes minutes to be found out, by its silence alone: tried where the environment has `FAULT_LONG`. What happens in
+    /// the cluster is answered while it lasts.
+    pub(super) long: bool,
 }
 
 /// The metric of a watch that fails.
@@ -127,6 +134,7 @@ const fn proxied(
         lasts: Duration::ZERO,
         healed: "",
         within: FRESH,
+        long: false,
     }
 }
 
@@ -168,6 +176,20 @@ pub(super) const ROWS: &[Row] = &[
         through: false,
         lasts: WHILE,
         ..unnoticed("connection", "watches that tell nothing", |s| s.meddle(Fault::Mute))
+    },
+    Row {
+        lines: MOST,
+        healed: "the API server accepts watches and has told nothing for",
+        within: MINUTES,
+        long: true,
+        ..proxied(
+            "connection",
+            "watches that tell nothing for minutes",
+            |s| s.meddle(Fault::Mute),
+            "",
+            FAILING,
+            Told::Then,
+        )
     },
     proxied(
         "connection",
