@@ -142,10 +142,7 @@ const ROWS: &[(&str, &str, &[Rule])] = &[
             ),
             (
                 "- apiGroups: [\"discovery.k8s.io\"] resources: [endpointslices] verbs: [list, watch]",
-                &[
-                    ("ip.shop.svc.cluster.local", Records),
-                    ("db.shop.svc.cluster.local", Failed),
-                ],
+                &[("ip.shop.svc.cluster.local", Records), ("db.shop.svc.cluster.local", Failed)],
             ),
             (
                 "- apiGroups: [\"multicluster.x-k8s.io\"] resources: [serviceexports] verbs: [list, watch]",
