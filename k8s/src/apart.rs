@@ -17,6 +17,8 @@ use crate::{
 
 /// Up to so many namespaces are followed one by one: each takes a watch, and with it a connection, for every kind.
 const MOST: usize = 64;
+/// Without these kinds nothing is known of a namespace; it is known without the others.
+pub(crate) const NEEDED: [Kind; 2] = [Kind::Services, Kind::Slices];
 /// How long after a namespace has been looked for in vain it may be looked for again.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -29,7 +31,7 @@ impl Keep {
 
     /// Gives the kinds without which nothing is known of such a namespace, a bit each by [`Kind::index`]; 0 if there is none.
     pub(crate) fn needed_apart(&self) -> u8 {
-        let needed = [Kind::Services, Kind::Slices].into_iter().filter(|kind| self.holds(*kind));
+        let needed = NEEDED.into_iter().filter(|kind| self.holds(*kind));
         let bits = needed.fold(0, |bits, kind| bits | 1 << kind.index());
         if self.apart().is_empty() { 0 } else { bits }
     }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    apart::NEEDED,
     object::Kind,
     probe::State,
     store::{Store, unix_time},
@@ -61,17 +62,19 @@ impl Watch {
         State::from_number(self.state.load(Relaxed))
     }
 
-    /// Notes what it does, so long after the store's making.
-    fn set(&self, state: State, age: Duration) {
+    /// Notes what it does, so long after the store's making. Gives whether it fails from now on, or no longer; none if that is as
+    /// before.
+    fn set(&self, state: State, age: Duration) -> Option<bool> {
         self.state.store(state as u8, Relaxed);
         match state {
-            State::Watching | State::Absent => self.broken.store(0, Relaxed),
+            State::Watching | State::Absent => (self.broken.swap(0, Relaxed) != 0).then_some(false),
             // The first failure counts: others may follow, and lists in between that come to nothing.
-            State::Failing | State::Forbidden if self.broken.load(Relaxed) == 0 => {
-                let passed = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-                self.broken.store(passed.saturating_add(1), Relaxed);
+            State::Failing | State::Forbidden => {
+                let passed = u64::try_from(age.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+                let first = self.broken.compare_exchange(0, passed, Relaxed, Relaxed);
+                first.is_ok().then_some(true)
             }
-            State::Failing | State::Forbidden | State::Waiting | State::Listing => {}
+            State::Waiting | State::Listing => None,
         }
     }
 
@@ -109,9 +112,9 @@ impl Store {
         since.map_or(Standing::Live, |since| Standing::Away { since })
     }
 
-    /// Gives when a namespace was last heard of, in Unix seconds, that is followed by itself and has been kept from us for more than
-    /// ten seconds, or the first of all these if the name is empty; none if what the store tells of it is as good as the rest. Takes
-    /// no lock, and looks at a clock only if a namespace is kept from us.
+    /// Gives when a namespace was last heard of, in Unix seconds, that is followed by itself and whose services or slices have been
+    /// kept from us for more than ten seconds, or the first of all these if the name is empty; none if what the store tells of it is
+    /// as good as the rest. Takes no lock, and looks at rows and a clock only if a namespace is kept from us.
     pub fn refused_since(&self, namespace: &[u8]) -> Option<u64> {
         self.refused_after(namespace, || self.shared.start.elapsed())
     }
@@ -122,10 +125,13 @@ impl Store {
         namespace: &[u8],
         age: impl FnOnce() -> Duration,
     ) -> Option<u64> {
+        if self.shared.refused.load(Relaxed) == 0 {
+            return None;
+        }
         let rows = self.keep().apart().iter().zip(&self.shared.apart);
         let refused = rows
             .filter(|(name, _)| namespace.is_empty() || name.as_bytes() == namespace)
-            .flat_map(|(_, row)| row)
+            .flat_map(|(_, row)| NEEDED.map(|kind| &row[kind.index()]))
             // Nothing is told of what was never heard of.
             .filter(|watch| watch.heard.load(Relaxed) != 0);
         oldest(refused, age)
@@ -189,11 +195,15 @@ impl Store {
         self.shared.apart.get(row).map_or(State::Waiting, |row| row[kind.index()].state())
     }
 
-    /// Notes so; the kind's own state is another matter.
+    /// Notes so; the kind's own state is another matter. Whoever watches notes it, and a writer too: what a store that is filled by
+    /// events alone has of a namespace is as old as they say.
     pub(crate) fn set_state_in(&self, kind: Kind, row: usize, state: State) {
-        if let Some(row) = self.shared.apart.get(row) {
-            row[kind.index()].set(state, self.shared.start.elapsed());
-        }
+        let Some(row) = self.shared.apart.get(row) else { return };
+        match row[kind.index()].set(state, self.shared.start.elapsed()) {
+            Some(true) if NEEDED.contains(&kind) => self.shared.refused.fetch_add(1, Relaxed),
+            Some(false) if NEEDED.contains(&kind) => self.shared.refused.fetch_sub(1, Relaxed),
+            _ => return,
+        };
     }
 }
 

@@ -5,8 +5,10 @@ use std::{
         Arc, PoisonError, RwLock, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
+
+use tokio::time::Instant;
 
 use crate::{
     changes::{Log, Mark, Touched},
@@ -113,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) kinds: [Status; Kind::COUNT],
     /// The watches of each namespace that is followed by itself, by [`Kind::index`].
     pub(crate) apart: Box<[[Watch; Kind::COUNT]]>,
+    /// How many of these fail that nothing is known of a namespace without.
+    pub(crate) refused: AtomicUsize,
     /// When the store was made.
     pub(crate) start: Instant,
     /// When the cluster was last heard of before a snapshot that was read, in Unix seconds.
@@ -287,6 +291,7 @@ impl Writer {
             told: AtomicU64::new(0),
             kinds: Default::default(),
             apart: keep.apart().iter().map(|_| Default::default()).collect(),
+            refused: AtomicUsize::new(0),
             start: Instant::now(),
             taken: AtomicU64::new(0),
             assumed: AtomicBool::new(false),

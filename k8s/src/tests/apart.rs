@@ -271,6 +271,37 @@ fn a_namespace_that_was_never_known_is_not_out_of_date() {
     assert!(late(b"edge").is_some());
 }
 
+#[test]
+fn a_namespace_is_as_known_as_its_services_and_slices_are() {
+    let keep = Keep { namespaces: both(), endpoints: true, pods: true, ..Keep::default() };
+    let (mut writer, store) = Writer::new(keep, Arc::new(Quiet));
+    writer.apply(&Event::Synced(Kind::Namespaces));
+    for kind in [Kind::Services, Kind::Slices, Kind::Pods] {
+        writer.apply(&Event::SyncedIn(kind, "shop".into()));
+        writer.apply(&Event::SyncedIn(kind, "edge".into()));
+    }
+    let late = || {
+        let late =
+            |space: &[u8]| store.refused_after(space, || Duration::from_secs(3600)).is_some();
+        [late(b"edge"), late(b"")]
+    };
+    // Each of the kinds, refused and listed again.
+    for (kind, counts) in [(Kind::Pods, false), (Kind::Services, true), (Kind::Slices, true)] {
+        writer.apply(&Event::Refused(kind, "edge".into()));
+        store.set_state_in(kind, 1, State::Forbidden);
+        assert_eq!(late(), [counts; 2], "{kind}");
+        writer.apply(&Event::SyncedIn(kind, "edge".into()));
+        assert_eq!(late(), [false; 2], "{kind}");
+    }
+    // One of two that is back.
+    writer.apply(&Event::Refused(Kind::Services, "edge".into()));
+    writer.apply(&Event::Refused(Kind::Slices, "edge".into()));
+    writer.apply(&Event::SyncedIn(Kind::Services, "edge".into()));
+    assert_eq!(late(), [true; 2]);
+    writer.apply(&Event::SyncedIn(Kind::Slices, "edge".into()));
+    assert_eq!(late(), [false; 2]);
+}
+
 #[tokio::test]
 async fn a_namespace_that_may_not_be_seen_is_left_out_of_comparisons() {
     let revoked = Arc::new(AtomicBool::new(false));
