@@ -404,12 +404,12 @@ impl Connection {
 
     /// Makes further requests use other credentials than those of this session: they are read or asked for again.
     pub(crate) fn distrust(&self, session: u64) {
-        self.stale.fetch_max(session, Relaxed);
+        self.stale.fetch_max(session, SeqCst);
     }
 
     /// The same for credentials that the server does not accept: they are no longer used, whatever is on disk.
     pub(crate) fn reject(&self, session: u64) {
-        self.rejected.fetch_max(session, Relaxed);
+        self.rejected.fetch_max(session, SeqCst);
         self.distrust(session);
     }
 
@@ -447,7 +447,11 @@ impl Connection {
                 Some(session) => {
                     self.complain(&refusal.to_string());
                     // That is told again only when requests fail again.
-                    self.stale.fetch_min(session.number.saturating_sub(1), Relaxed);
+                    self.stale.fetch_min(session.number.saturating_sub(1), SeqCst);
+                    // The server may have refused it meanwhile.
+                    if self.rejected.load(SeqCst) >= session.number {
+                        self.distrust(session.number);
+                    }
                     if let Some((renew, _)) = &session.until {
                         renew.store(now + RENEWAL, Relaxed);
                     }
