@@ -473,8 +473,6 @@ async fn compare(
     let store = &common.store;
     let mut check = Check::new(store, kind);
     let mut seen: Vec<_> = listers.iter_mut().collect();
-    let withheld = seen.extract_if(.., |lister| lister.does_without());
-    withheld.for_each(|lister| leave_out(lister, &mut check));
     list(&mut seen, store, &mut check, Check::first).await?;
     if seen.is_empty() {
         return Ok(None);
@@ -484,13 +482,16 @@ async fn compare(
         let objects = check.objects;
         sleep(common.timing.grace).await;
         list(&mut seen, store, &mut check, Check::second).await?;
+        if seen.is_empty() {
+            return Ok(None);
+        }
         followed(store, kind)?;
         check.objects = objects;
     }
-    if seen.is_empty() { Ok(None) } else { Ok(Some(check.verdict())) }
+    Ok(Some(check.verdict()))
 }
 
-/// Has what is listed taken in one way or the other. Those whose rights turn out to be missing are left out from then on.
+/// Has what is listed taken in one way or the other. Those whose rights are missing, or turn out to be, are left out from then on.
 async fn list(
     listers: &mut Vec<&mut Follower>,
     store: &Store,
@@ -498,6 +499,10 @@ async fn list(
     take: fn(&mut Check, &Event<'_>),
 ) -> Result<(), String> {
     for lister in std::mem::take(listers) {
+        if lister.does_without() {
+            leave_out(lister, check);
+            continue;
+        }
         followed(store, lister.kind)?;
         match lister.newest(&mut |event| take(check, event)).await {
             Ok(()) => listers.push(lister),

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -17,7 +17,9 @@ use super::{
 };
 use crate::{
     Config, Event, Keep, Kind, Limits, Meta, Object, Probe, Quiet, Service, Source, Standing,
-    State, WatchSet, Writer, client::Connection, watch::Common,
+    State, WatchSet, Writer,
+    client::Connection,
+    watch::{Common, Timing},
 };
 
 /// Remembers which rights are there.
@@ -32,13 +34,18 @@ impl Probe for Ear {
 
 /// Follows these namespaces of a server: services and endpoints.
 fn follow(api: &Api, namespaces: &[String]) -> (Arc<WatchSet>, Arc<Ear>) {
+    follow_timed(api, namespaces, timing())
+}
+
+/// The same in other times.
+fn follow_timed(api: &Api, namespaces: &[String], timing: Timing) -> (Arc<WatchSet>, Arc<Ear>) {
     let url = format!("http://{}", api.address);
     let limits = Limits { qps: 10_000.0, burst: 10_000, inflight: 0 };
     let keep = Keep { namespaces: namespaces.to_vec(), endpoints: true, ..Keep::default() };
     let config = Config { keep, limits, ..Config::new(Source::Endpoint { url, tls: None }) };
     let ear = Arc::new(Ear::default());
     let probe: Arc<dyn Probe> = Arc::clone(&ear) as _;
-    (WatchSet::start_timed(&config, probe, &Handle::current(), timing()), ear)
+    (WatchSet::start_timed(&config, probe, &Handle::current(), timing), ear)
 }
 
 /// The two namespaces of most tests.
@@ -322,6 +329,39 @@ async fn a_namespace_that_may_not_be_seen_is_left_out_of_comparisons() {
     until("the refusal", || set.store().state_in(Kind::Services, 1) == State::Forbidden).await;
     assert!(set.store().read().service(b"\x03old\x04edge").is_some());
     assert_eq!(compared().await, [spaces, "services: 1 compared, equal", slices]);
+}
+
+#[tokio::test]
+async fn what_may_not_be_seen_any_more_is_not_compared_and_no_failure() {
+    let (lists, revoked) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let api = Api::start(move |asked, _| match (path(asked), asked.path.contains("watch=true")) {
+        (path, _) if path.ends_with("/services") && revoked.load(SeqCst) => {
+            status(403, "Forbidden")
+        }
+        (path, true) if path.ends_with("/services") => {
+            let Answer::Steps(encoding, mut steps) = watch(&[]) else { return watch(&[]) };
+            steps.pop();
+            steps.push(Step::Wait(50));
+            Answer::Steps(encoding, steps)
+        }
+        // The list of each namespace once, by which they differ from what is known.
+        (path, false) if path.ends_with("/services") => {
+            revoked.store(lists.fetch_add(1, SeqCst) == 1, SeqCst);
+            if path.contains("/shop/") { list(&[("web", "shop")]) } else { list(&[]) }
+        }
+        (path, false) if path.contains("/endpointslices") => list(&[]),
+        _ => as_roles_allow(asked),
+    })
+    .await;
+    let timing = Timing { grace: Duration::from_secs(1), ..timing() };
+    let (set, _ear) = follow_timed(&api, &both(), timing);
+    assert!(set.wait_synced(Duration::from_secs(5)).await);
+    until("all are followed", || set.store().state(Kind::Services) == State::Watching).await;
+    let outcome = set.verify().await;
+    assert_eq!(set.store().state(Kind::Services), State::Forbidden);
+    let words = outcome.iter().map(|one| one.as_ref().map(ToString::to_string));
+    let slices = "endpointslices: 0 compared, equal".to_owned();
+    assert_eq!(words.collect::<Vec<_>>(), [Ok(slices)]);
 }
 
 /// Takes its time over a failure, and remembers in which order it was done with states.
