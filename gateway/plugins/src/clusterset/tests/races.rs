@@ -22,6 +22,15 @@ fn a_cluster_is_judged_once_for_a_query() {
     }
 }
 
+/// Ends what goes on beside a test, also if the test fails.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The endpoint of a service that has no others.
 fn endpoint(ready: bool) -> Event<'static> {
     let place = Place::Ip([10, 1, 0, 1].into());
@@ -55,10 +64,9 @@ fn an_exported_service_is_there_while_its_addresses_come_and_go() {
                 writer.apply(&endpoint(ready));
             }
         });
+        let _stop = Stop(&stop);
         let replies = (0..20_000).map(|_| ask(&bench, "idle.shop.svc.clusterset.local A"));
-        let wrong: Vec<_> = replies.filter(|reply| !reply.starts_with("NOERROR")).collect();
-        stop.store(true, Ordering::Relaxed);
-        wrong
+        replies.filter(|reply| !reply.starts_with("NOERROR")).collect::<Vec<_>>()
     });
     assert!(wrong.is_empty(), "{} replies such as {}", wrong.len(), wrong[0]);
 }

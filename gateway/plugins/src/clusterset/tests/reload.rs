@@ -9,6 +9,7 @@ use engine::{Descriptor, Setup};
 
 use super::super::setup::set_up_with;
 use crate::shared::cluster::source::{self, Watched};
+use crate::shared::testing::Folder;
 
 /// The watches of each cluster that was opened, with its name.
 static OPENED: Mutex<Vec<(String, Weak<Watched>)>> = Mutex::new(Vec::new());
@@ -45,10 +46,9 @@ fn watched() -> Vec<String> {
 
 #[tokio::test]
 async fn a_cluster_that_is_taken_out_is_watched_no_more() {
-    let folder = std::env::temp_dir().join(format!("causeway-clusterset-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = Folder::new("");
     let declared =
-        |name: &str| format!("cluster://{name} {{\n manifests {}\n}}\n", folder.display());
+        |name: &str| folder.corefile(&format!("cluster://{name} {{\n manifests DIR\n}}\n"));
     let corefile = |names: &str| {
         let set = format!("clusterset.local {{\n clusterset {{\n  cluster {names}\n }}\n}}\n");
         [declared("left"), declared("right"), set].concat()
@@ -65,5 +65,4 @@ async fn a_cluster_that_is_taken_out_is_watched_no_more() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(watched(), ["left"]);
-    std::fs::remove_dir_all(&folder).unwrap();
 }
