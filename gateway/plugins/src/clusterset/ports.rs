@@ -21,6 +21,8 @@ pub(super) struct Port {
     since: u64,
     /// How many exports have it.
     exports: usize,
+    /// The last of them, by its number.
+    last: usize,
 }
 
 /// The ports of the exports of a service.
@@ -56,11 +58,17 @@ impl Union {
         for port in ports {
             let name = Label::of(port.name).unwrap_or_else(Label::new);
             let (protocol, number) = (port.protocol, port.number);
-            let mut port = Port { name, protocol, number, since, exports: 1 };
-            if let Some(at) = self.ports.iter().position(|other| other.is(&port)) {
-                port.exports += self.ports[at].exports;
-                if self.ports[at].since <= since {
-                    self.ports[at].exports = port.exports;
+            let mut port =
+                Port { name, protocol, number, since, exports: 1, last: self.exports };
+            let mut others = self.ports.iter_mut().enumerate();
+            if let Some((at, other)) = others.find(|(_, other)| other.is(&port)) {
+                // It may stand twice in one export.
+                if other.last == port.last {
+                    continue;
+                }
+                port.exports += other.exports;
+                if other.since <= since {
+                    (other.exports, other.last) = (port.exports, port.last);
                     continue;
                 }
                 self.ports.remove(at);

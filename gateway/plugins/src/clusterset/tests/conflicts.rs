@@ -47,6 +47,14 @@ const SAME: &str = cluster!(
     "203.0.113.4"
 );
 
+/// One that goes with it too: a port stands there twice.
+const TWICE: &str = cluster!(
+    "10.96.0.5",
+    "[{name: dns, port: 53}, {name: http, port: 80}, {name: http, port: 80}]",
+    "2026-01-05T00:00:00Z",
+    "203.0.113.5"
+);
+
 /// A Corefile for these clusters.
 fn corefile(zone: &str, names: &str, reach: &str) -> String {
     format!("{zone} {{\n clusterset {{\n  cluster {names}\n  {reach}\n }}\n}}\n")
@@ -141,6 +149,7 @@ fn counted(zone: &str, kind: &str) -> Option<f64> {
 async fn conflicts_are_counted_and_told() {
     for (zone, other, types, ports, told) in [
         ("a.example.org", SAME, 0.0, 0.0, None),
+        ("d.example.org", TWICE, 0.0, 0.0, None),
         (
             "b.example.org",
             PORTS,
