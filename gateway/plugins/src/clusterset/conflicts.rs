@@ -76,7 +76,29 @@ pub(super) struct Watch {
     /// Those that are there, and what is said of each.
     known: BTreeMap<Key, String>,
     /// What the last look was at.
-    seen: Vec<Option<(u64, Presence)>>,
+    seen: Vec<Option<Seen>>,
+}
+
+/// What a look at a cluster depends on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// How often its objects have changed.
+    version: u64,
+    /// Whether its share counts.
+    presence: Presence,
+    /// The same of each namespace that is followed by itself, if any of them is kept from us.
+    spaces: Vec<Presence>,
+}
+
+impl Seen {
+    /// How a cluster is now; none of one without a store.
+    pub(super) fn of(member: &Member, keep: Duration) -> Option<Self> {
+        let store = member.store()?;
+        let presence = |namespace| member.presence(store, namespace, keep);
+        let names = store.refused_since(&[]).map(|_| store.keep().apart());
+        let spaces = names.into_iter().flatten().map(|name| presence(Some(name.as_bytes())));
+        Some(Self { version: store.version(), presence: presence(None), spaces: spaces.collect() })
+    }
 }
 
 impl Watch {
@@ -94,7 +116,7 @@ impl Watch {
             })
         };
         let shares = set.members.iter().map(share).collect();
-        let seen = vec![None; set.members.len()];
+        let seen = set.members.iter().map(|_| None).collect();
         Self { set, counts, shares, known: BTreeMap::new(), seen }
     }
 
@@ -114,19 +136,18 @@ impl Watch {
         let mut moved = false;
         let members = self.set.members.iter().zip(&self.shares);
         for ((member, gauges), seen) in members.zip(&mut self.seen) {
-            let Some(store) = member.store() else { continue };
-            let presence = member.presence(store, None, self.set.keep);
-            let state = match presence {
+            let Some(now) = Seen::of(member, self.set.keep) else { continue };
+            let state = match now.presence {
                 Presence::Live => 0,
                 Presence::Kept(_) => 1,
-                Presence::Gone => 2,
+                Presence::Gone(_) => 2,
                 Presence::Unknown => 3,
             };
             for (index, gauge) in gauges.iter().enumerate() {
                 gauge.set(if index == state { 1.0 } else { 0.0 });
             }
-            let now = Some((store.version(), presence));
-            moved |= std::mem::replace(seen, now) != now;
+            moved |= seen.as_ref() != Some(&now);
+            *seen = Some(now);
         }
         moved
     }

@@ -10,10 +10,10 @@ use wire::{Answer, Request};
 use super::Set;
 use super::conflicts::compare;
 use super::lookup::{Look, Outcome, RULES, namespace};
-use super::member::{Member, Presence, unix_time};
-use crate::shared::cluster::{Found, status};
+use super::member::{Member, Presence, Why, unix_time};
 use crate::shared::cluster::key::Shown;
 use crate::shared::cluster::name::Wanted;
+use crate::shared::cluster::{Found, status};
 use crate::shared::sheet::Sheet;
 
 /// What a cluster has under a name.
@@ -95,15 +95,16 @@ impl Set {
         let part = |member| {
             let mut part = Part {
                 member,
-                presence: Presence::Gone,
+                presence: Presence::Unknown,
                 import: None,
                 export: None,
                 there: false,
                 version: 0,
                 age: None,
             };
-            if let Some(store) = &member.imports {
-                part.presence = member.presence(store, namespace(key), self.keep);
+            let present = member.present(namespace(key), self.keep);
+            if let Some((store, presence)) = present.imports {
+                part.presence = presence;
                 part.age = status::age(store, unix_time());
                 let reader = store.read();
                 let (import, service) = (reader.import(key), reader.service(key));
@@ -112,8 +113,8 @@ impl Set {
                 let version = import.map(|import| import.version());
                 part.version = version.or(service.map(|one| one.version())).unwrap_or_default();
             }
-            if let Some(exports) = &member.exports {
-                part.presence = member.presence(exports.store(), namespace(key), self.keep);
+            if let Some((exports, presence)) = present.exports {
+                part.presence = presence;
                 part.age = status::age(exports.store(), unix_time());
                 let reader = exports.store().read();
                 let service = reader.service(key);
@@ -155,11 +156,14 @@ impl Set {
         else {
             let mut there = parts.iter().filter(|part| part.there);
             return match there.next() {
-                Some(part) if part.presence == Presence::Gone => format!(
-                    "no cluster that is there exports {}; {} has been away for too long",
-                    Shown(key),
-                    part.member.name
-                ),
+                Some(Part { member, presence: Presence::Gone(why), .. }) => {
+                    let is = match why {
+                        Why::Standing(_) => "has been away",
+                        Why::Rights { .. } => "has kept its namespace from us",
+                    };
+                    let (key, name) = (Shown(key), &member.name);
+                    format!("no cluster that is there exports {key}; {name} {is} for too long")
+                }
                 Some(part) => format!(
                     "no cluster exports {}; {} has such a service",
                     Shown(key),
@@ -193,7 +197,7 @@ impl Part<'_> {
         let share = match self.presence {
             Presence::Live => "live",
             Presence::Kept(_) => "kept",
-            Presence::Gone => "gone",
+            Presence::Gone(_) => "gone",
             Presence::Unknown => "unknown",
         };
         let version = Some(self.version).filter(|version| *version != 0);
@@ -203,9 +207,15 @@ impl Part<'_> {
             .with("age_seconds", self.age)
             .with("resource_version", version.map(|version| version.to_string()));
         let value = match self.presence {
-            Presence::Kept(standing) => {
-                let away = standing.stale_since().map(|since| unix_time().saturating_sub(since));
-                value.with("away_seconds", away).with("kept_for_seconds", set.keep.as_secs())
+            Presence::Kept(why) => {
+                let age = why.since().map(|since| unix_time().saturating_sub(since));
+                let value = match why {
+                    Why::Standing(_) => value.with("away_seconds", age),
+                    Why::Rights { .. } => {
+                        value.with("rights_missing", true).with("known_from_seconds_ago", age)
+                    }
+                };
+                value.with("kept_for_seconds", set.keep.as_secs())
             }
             _ => value,
         };

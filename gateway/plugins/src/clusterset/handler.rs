@@ -7,7 +7,7 @@ use wire::{Answer, Name, Request, Section, rcode};
 use super::lookup::{Look, Outcome};
 use super::{Clusterset, Set};
 use crate::shared::alias;
-use crate::shared::cluster::{Found, NOT_READY, Verdict, stale, zone_of};
+use crate::shared::cluster::{Found, NOT_READY, Verdict, zone_of};
 use crate::shared::sheet::Sheet;
 
 impl Plugin for Clusterset {
@@ -51,8 +51,8 @@ impl Set {
         if let (Found::NotYet, Some(member)) = (&found, unknown) {
             answer.options.push_ede(NOT_READY, &member.not_known);
         }
-        if let Some((member, standing)) = kept {
-            stale::note(answer, &member.name, standing);
+        if let Some((member, why)) = kept {
+            why.note(answer, &member.name);
         }
         match found {
             Found::Alias(target) => Verdict::Elsewhere(target),

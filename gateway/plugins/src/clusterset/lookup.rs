@@ -1,11 +1,11 @@
 //! From a name and a type to records: the specification of DNS-based multicluster service discovery, version 1.0.0 (KEP-1645).
 
-use k8s::{Reader, ServiceKind, Standing};
+use k8s::{Reader, ServiceKind};
 use smallvec::SmallVec;
 use wire::{Name, Section, class, rtype};
 
 use super::Set;
-use super::member::{Exports, Member, Presence, Present, Share};
+use super::member::{Exports, Member, Presence, Present, Share, Why};
 use super::records::Place;
 use crate::shared::cluster::member::FEW;
 use crate::shared::cluster::name::{Rules, Wanted};
@@ -42,7 +42,7 @@ pub(super) struct Outcome<'l> {
     /// What was found.
     pub(super) found: Found,
     /// A cluster whose share is not its present one, if that made a difference.
-    pub(super) kept: Option<(&'l Member, Standing)>,
+    pub(super) kept: Option<(&'l Member, Why)>,
     /// A cluster that is not known yet, if that made a difference.
     pub(super) unknown: Option<&'l Member>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Survey<'l> {
     /// The addresses that there are of it.
     pub(super) ways: Ways,
     /// The first cluster whose share counts though it is away.
-    pub(super) kept: Option<(&'l Member, Standing)>,
+    pub(super) kept: Option<(&'l Member, Why)>,
     /// The clusters that have an export.
     pub(super) exporters: Exporters<'l>,
 }
@@ -86,7 +86,7 @@ impl<'l> Exporters<'l> {
 #[derive(Debug, Default)]
 struct Silence<'l> {
     /// The first that is away.
-    kept: Option<(&'l Member, Standing)>,
+    kept: Option<(&'l Member, Why)>,
     /// The first that is not known yet.
     unknown: Option<&'l Member>,
     /// The first that has been away for too long.
@@ -211,7 +211,7 @@ impl<'l> Look<'l> {
                 };
                 let found = self.import(place, &import, sheet);
                 let kept = match presence {
-                    Presence::Kept(standing) => Some((member, standing)),
+                    Presence::Kept(why) => Some((member, why)),
                     _ => None,
                 };
                 return Some(Outcome { found, kept, unknown: None });
@@ -238,8 +238,8 @@ impl<'l> Look<'l> {
             }
             survey.exporters.0.push((member, exports));
             self.set.reach.note(&Service::of(service), &mut survey.ways);
-            if let (Presence::Kept(standing), None) = (presence, survey.kept) {
-                survey.kept = Some((member, standing));
+            if let (Presence::Kept(why), None) = (presence, survey.kept) {
+                survey.kept = Some((member, why));
             }
         }
         survey
@@ -280,12 +280,12 @@ impl<'l> Silence<'l> {
                 self.heard = true;
                 true
             }
-            Presence::Kept(standing) => {
+            Presence::Kept(why) => {
                 self.heard = true;
-                self.kept = self.kept.or(Some((member, standing)));
+                self.kept = self.kept.or(Some((member, why)));
                 true
             }
-            Presence::Gone => {
+            Presence::Gone(_) => {
                 self.gone = self.gone.or(Some(member));
                 false
             }

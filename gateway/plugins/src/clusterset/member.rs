@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use k8s::{Reader, ServiceKind, ServiceRef, Standing, Store};
+use wire::Answer;
 
 use crate::shared::cluster::address::Label;
 use crate::shared::cluster::source::Source;
+use crate::shared::cluster::stale;
 
 /// Where a cluster says what it exports.
 #[derive(Clone, Debug)]
@@ -45,12 +47,42 @@ pub(super) struct Member {
 pub(super) enum Presence {
     /// It is the present one.
     Live,
-    /// It is the last that is known of a cluster that is away.
-    Kept(Standing),
-    /// The cluster has been away for too long.
-    Gone,
+    /// It is the last that is known, for this reason.
+    Kept(Why),
+    /// That has gone on for too long.
+    Gone(Why),
     /// The cluster is not known yet.
     Unknown,
+}
+
+/// Why a cluster's share is not its present one, if so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// How the cluster stands.
+    Standing(Standing),
+    /// The rights for the namespace are missing.
+    Rights {
+        /// When it was last heard of, in Unix seconds.
+        since: u64,
+    },
+}
+
+impl Why {
+    /// From when the share is, in Unix seconds; none if that is no matter of time.
+    pub(super) const fn since(self) -> Option<u64> {
+        match self {
+            Self::Standing(standing) => standing.stale_since(),
+            Self::Rights { since } => Some(since),
+        }
+    }
+
+    /// Says on an answer from the share of a cluster of this name that it may be out of date.
+    pub(super) fn note(self, answer: &mut Answer, name: &str) {
+        match self {
+            Self::Standing(standing) => stale::note(answer, name, standing),
+            Self::Rights { since } => stale::note_refused(answer, name, since),
+        }
+    }
 }
 
 impl Presence {
@@ -93,20 +125,20 @@ impl Member {
         Present { member: self, imports, exports }
     }
 
-    /// Whether what a store tells of the cluster counts, or of a namespace in it. One that is kept from us is as good as away.
+    /// Whether what a store tells of the cluster counts, or of a namespace in it. One that is kept from us counts for as long as a
+    /// cluster that is away.
     pub(super) fn presence(
         &self,
         store: &Store,
         namespace: Option<&[u8]>,
         keep: Duration,
     ) -> Presence {
-        let standing = match (self.stands)(&self.name, store) {
-            Standing::Live => namespace
-                .and_then(|namespace| store.refused_since(namespace))
-                .map_or(Standing::Live, |since| Standing::Away { since }),
-            standing => standing,
-        };
-        judge(standing, keep, unix_time)
+        let standing = (self.stands)(&self.name, store);
+        let refused = namespace
+            .filter(|_| standing == Standing::Live)
+            .and_then(|namespace| store.refused_since(namespace));
+        let why = refused.map_or(Why::Standing(standing), |since| Why::Rights { since });
+        judge(why, keep, unix_time)
     }
 
     /// Its stores; one may come twice.
@@ -147,17 +179,13 @@ impl Exports {
 }
 
 /// Whether the share of a cluster counts.
-fn judge(standing: Standing, keep: Duration, now: impl FnOnce() -> u64) -> Presence {
-    let since = match standing {
-        Standing::Live => return Presence::Live,
+fn judge(why: Why, keep: Duration, now: impl FnOnce() -> u64) -> Presence {
+    match why.since() {
+        Some(since) if now().saturating_sub(since) > keep.as_secs() => Presence::Gone(why),
+        Some(_) => Presence::Kept(why),
+        None if why == Why::Standing(Standing::Live) => Presence::Live,
         // What was never known is no ground for a denial, however long that goes on.
-        Standing::Unsynced => return Presence::Unknown,
-        Standing::Away { since } | Standing::Snapshot { taken: since } => since,
-    };
-    if now().saturating_sub(since) > keep.as_secs() {
-        Presence::Gone
-    } else {
-        Presence::Kept(standing)
+        None => Presence::Unknown,
     }
 }
 
@@ -173,17 +201,21 @@ mod tests {
     #[test]
     fn a_share_stays_as_long_as_is_said() {
         let keep = Duration::from_secs(60);
-        let (away, kept) = (Standing::Away { since: 1000 }, Standing::Snapshot { taken: 1000 });
-        for (standing, now, want) in [
-            (Standing::Live, 99999, Presence::Live),
+        let away = Why::Standing(Standing::Away { since: 1000 });
+        let kept = Why::Standing(Standing::Snapshot { taken: 1000 });
+        let refused = Why::Rights { since: 1000 };
+        for (why, now, want) in [
+            (Why::Standing(Standing::Live), 99999, Presence::Live),
             (away, 1060, Presence::Kept(away)),
-            (away, 1061, Presence::Gone),
+            (away, 1061, Presence::Gone(away)),
             (away, 900, Presence::Kept(away)),
             (kept, 1060, Presence::Kept(kept)),
-            (kept, 1061, Presence::Gone),
-            (Standing::Unsynced, 99999, Presence::Unknown),
+            (kept, 1061, Presence::Gone(kept)),
+            (refused, 1060, Presence::Kept(refused)),
+            (refused, 1061, Presence::Gone(refused)),
+            (Why::Standing(Standing::Unsynced), 99999, Presence::Unknown),
         ] {
-            assert_eq!(judge(standing, keep, || now), want, "{standing:?} {now}");
+            assert_eq!(judge(why, keep, || now), want, "{why:?} {now}");
         }
     }
 }

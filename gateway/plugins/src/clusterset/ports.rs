@@ -58,8 +58,7 @@ impl Union {
         for port in ports {
             let name = Label::of(port.name).unwrap_or_else(Label::new);
             let (protocol, number) = (port.protocol, port.number);
-            let mut port =
-                Port { name, protocol, number, since, exports: 1, last: self.exports };
+            let mut port = Port { name, protocol, number, since, exports: 1, last: self.exports };
             let mut others = self.ports.iter_mut().enumerate();
             if let Some((at, other)) = others.find(|(_, other)| other.is(&port)) {
                 // It may stand twice in one export.

@@ -221,9 +221,7 @@ impl<'l> Look<'l> {
             Wanted::Namespace { pods: true, .. } if self.cluster.pods == Pods::Disabled => {
                 Why::PodsDisabled
             }
-            Wanted::Namespace { name, .. } if !self.has_namespace(name) => {
-                Why::NoNamespace(name)
-            }
+            Wanted::Namespace { name, .. } if !self.has_namespace(name) => Why::NoNamespace(name),
             Wanted::Namespace { .. } => Why::NoType,
             Wanted::Pod { address, namespace } => self.why_pod(address, namespace),
             Wanted::Service { key, part, .. } => self.why_service(key, part),

@@ -1,11 +1,13 @@
 //! Clusters that are away, or not known yet.
 
+use std::time::Duration;
+
 use engine::testing::Bench;
 use k8s::Standing;
 
 use super::super::member::unix_time;
 use super::exports::{EAST, WEST};
-use super::{NXDOMAIN, TWO, ask, bench, stand, table};
+use super::{NXDOMAIN, TWO, ask, bench, refuse, stand, table};
 
 /// Asks with EDNS and gives the reply's first part and its extended errors.
 fn told(bench: &Bench, name: &str) -> (String, String) {
@@ -83,4 +85,21 @@ fn what_a_cluster_that_is_not_known_may_have_is_no_denial() {
     let reply = ask(&bench, "other.svc.clusterset.local A");
     assert!(reply.starts_with("SERVFAIL"), "{reply}");
     assert!(ask(&bench, "pod.clusterset.local A").starts_with("NXDOMAIN"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_rights_is_said_to_be_that_and_not_away() {
+    let corefile = TWO.replace(" west", " west\n  namespaces shop other");
+    let bench = bench(&[("east", Some(EAST)), ("west", Some(WEST))], &corefile);
+    refuse("east", "shop");
+    // Rights that are back within ten seconds are no trouble.
+    assert_eq!(told(&bench, "db"), ("NOERROR".to_owned(), String::new()));
+    tokio::time::advance(Duration::from_secs(11)).await;
+    let said = "cluster east: the rights are missing, known from ";
+    for (name, code, ede) in [("db", "NOERROR", "EDE 3"), ("nothing", "NXDOMAIN", "EDE 19")] {
+        let (told, text) = told(&bench, name);
+        assert!(told == code && text.starts_with(&format!("{ede} {said}")), "{told} {text}");
+    }
+    let reply = ask(&bench, "nothing.other.svc.clusterset.local A +do");
+    assert!(!reply.contains("EDE"), "{reply}");
 }

@@ -1,9 +1,11 @@
 //! Exports that do not go together: the eldest decides, and the conflict is counted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::super::conflicts::Watch;
-use super::{NODATA, ask, bench, table};
+use super::super::conflicts::{Seen, Watch};
+use super::super::member::unix_time;
+use super::{NODATA, ask, bench, refuse, table};
 
 /// Manifests of one service and its export.
 macro_rules! cluster {
@@ -184,4 +186,26 @@ async fn conflicts_are_counted_and_told() {
             Some(start) => assert!(known.len() == 1 && known[0].starts_with(start), "{known:?}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_kept_from_us_and_then_gone_is_looked_at_each_time() {
+    let zone = corefile("e.example.org", "old same", "namespaces shop other");
+    let set = super::made(&[("old", Some(OLD)), ("same", Some(SAME))], &zone);
+    let began = unix_time();
+    let member = &set.members[0];
+    let hour = || Seen::of(member, Duration::from_secs(3600));
+    let live = hour();
+    refuse("old", "shop");
+    assert_eq!(hour(), live);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    let kept = hour();
+    assert_ne!(kept, live);
+    assert_eq!(hour(), kept);
+    // That is a matter of the system's clock.
+    while unix_time() <= began {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let gone = Seen::of(member, Duration::ZERO);
+    assert!(gone != kept && gone != live, "{gone:?}");
 }

@@ -1,5 +1,7 @@
 //! What `causeway explain` says.
 
+use std::time::Duration;
+
 use engine::Step;
 use k8s::Standing;
 use wire::{Name, Request, rtype};
@@ -7,7 +9,7 @@ use wire::{Name, Request, rtype};
 use super::super::member::unix_time;
 use super::conflicts::{HEADLESS, OLD, PORTS};
 use super::exports::{EAST, WEST};
-use super::{TWO, made, stand};
+use super::{TWO, made, refuse, stand};
 
 #[test]
 fn a_name_is_explained_cluster_by_cluster() {
@@ -70,4 +72,23 @@ fn exports_that_do_not_go_together_are_explained() {
         let said = set.explain(&request, Step::Done).unwrap().json();
         assert!(said.ends_with(&format!(r#","conflicts":["{want}"]}}"#)), "{said}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_that_are_missing_are_explained() {
+    let corefile = TWO.replace(" west", "\n  namespaces shop");
+    let set = made(&[("east", Some(EAST))], &corefile);
+    refuse("east", "shop");
+    tokio::time::advance(Duration::from_secs(11)).await;
+    let name = Name::parse("db.shop.svc.clusterset.local").unwrap();
+    let request = Request { name, rtype: rtype::A, ..Request::default() };
+    let said = set.explain(&request, Step::Done).unwrap().json();
+    for want in [
+        r#""share":"kept""#,
+        r#""rights_missing":true,"known_from_seconds_ago":"#,
+        r#","kept_for_seconds":3600"#,
+    ] {
+        assert!(said.contains(want), "{said}");
+    }
+    assert!(!said.contains("away"), "{said}");
 }

@@ -119,6 +119,15 @@ fn change(name: &str, yaml: &'static str) {
     });
 }
 
+/// Has the services of a cluster's namespace be kept from us.
+fn refuse(name: &str, namespace: &'static str) {
+    MADE.with_borrow_mut(|made| {
+        for (writer, _) in &mut made.get_mut(name).unwrap().writers {
+            writer.apply(&k8s::Event::Refused(k8s::Kind::Services, namespace.into()));
+        }
+    });
+}
+
 /// Whether an event is of an import.
 fn is_made(event: &k8s::Event<'_>) -> bool {
     matches!(event, k8s::Event::Apply(k8s::Object::Import(_) | k8s::Object::ImportSlice(_)))

@@ -161,10 +161,13 @@ async fn answers_are_explained() {
         ("web.shpo.svc.cluster.local", &["no namespace", "(there is \\\"shop\\\")"]),
         ("_htp._tcp.web.shop.svc.cluster.local SRV", &["(there is \\\"http\\\")"]),
         ("db-1.db.shop.svc.cluster.local", &["(there is \\\"db-0\\\")"]),
-        ("10.96.0.1", &[
+        (
+            "10.96.0.1",
+            &[
                 r#""object":"Service shop/web","resource_version":"4711""#,
                 "the names of an address",
-            ]),
+            ],
+        ),
         ("10.244.0.1", &[r#""object":"Service shop/db","resource_version":null"#]),
         (
             "10-244-0-1.shop.pod.cluster.local",
