@@ -245,6 +245,9 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// What connections come from.
 trait Listener {
+    /// What it is called in the log.
+    const NAME: &str;
+
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send;
 
@@ -256,6 +259,8 @@ trait Listener {
 }
 
 impl Listener for TcpListener {
+    const NAME: &str = "an admin listener";
+
     type Stream = TcpStream;
 
     fn next(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
@@ -264,6 +269,8 @@ impl Listener for TcpListener {
 }
 
 impl Listener for UnixListener {
+    const NAME: &str = "the control socket";
+
     type Stream = UnixStream;
 
     fn next(&self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
@@ -302,7 +309,7 @@ where
                 });
             }
             Err(error) => {
-                log::warn!("an admin listener could not accept a connection: {error}");
+                log::warn!("{} could not accept a connection: {error}", L::NAME);
                 sleep(Duration::from_millis(100)).await;
             }
         }
