@@ -33,9 +33,9 @@ const GATHER: Duration = Duration::from_millis(200);
 /// The least time between two publications of a zone: a serial a second is as fast as time goes.
 const PACE: Duration = Duration::from_secs(1);
 
-/// More records than this fit in no datagram: a name that was there before, type, class, time to live, length and an address are
-/// 16 octets.
-const DATAGRAM: usize = 65_535 / 16;
+/// More records than this fit in no datagram: a name that was there before, type, class, time to live, length and the least that
+/// is behind it, an empty text, are 13 octets.
+const DATAGRAM: usize = 65_535 / 13;
 
 /// What a zone's records come from, unit by unit.
 pub(crate) trait Book: fmt::Debug + Send + Sync {
