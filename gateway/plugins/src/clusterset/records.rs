@@ -13,13 +13,11 @@ use crate::shared::cluster::address::undashed;
 use crate::shared::cluster::name::Part;
 use crate::shared::cluster::reach::{Way, host_name};
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{Calls, Found, Pen, found, target, weight};
+use crate::shared::cluster::{Calls, Found, OTHER, Pen, found, target, weight};
 use crate::shared::sheet::Sheet;
 
 /// Endpoints are called by their host names, else by their addresses: the names of pods are others' business.
 const CALLS: Calls = Calls { pod_names: false };
-/// RFC 8914 §4.1: other errors, which the text tells.
-const OTHER: u16 = 0;
 
 /// What of a service a name means.
 #[derive(Clone, Copy, Debug)]

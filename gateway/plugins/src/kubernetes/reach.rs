@@ -10,11 +10,8 @@ use super::lookup::Look;
 use crate::shared::cluster::name::Part;
 use crate::shared::cluster::reach::{Way, host_name};
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{Found, found, has_protocol, is_port, weight};
+use crate::shared::cluster::{Found, OTHER, found, has_protocol, is_port, weight};
 use crate::shared::sheet::Sheet;
-
-/// RFC 8914 §4.1: other errors, which the text tells.
-const OTHER: u16 = 0;
 
 /// What is said of a service that none of the ways leads to, before their words.
 pub(super) const LACKS: &str = "the service is there, but has none of these addresses";

@@ -13,10 +13,7 @@ use crate::shared::cluster::member::{Member, Members};
 use crate::shared::cluster::name::{Part, Wanted};
 use crate::shared::cluster::service::Service;
 use crate::shared::cluster::stale::Text;
-use crate::shared::cluster::{has_protocol, is_port, target};
-
-/// RFC 8914 §4.1: what no other code says.
-const OTHER: u16 = 0;
+use crate::shared::cluster::{OTHER, has_protocol, is_port, target};
 
 /// Why a name is not there, or has no records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

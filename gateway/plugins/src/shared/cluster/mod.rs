@@ -34,6 +34,8 @@ use pointers::Pointers;
 pub(crate) use soa::{NAME_SERVER, SOA_TTL, Soa};
 pub(crate) use verdict::{Verdict, zone_of};
 
+/// RFC 8914 §4.1: other errors, which the text tells.
+pub(crate) const OTHER: u16 = 0;
 /// RFC 8914 §4.15: the server is not ready yet.
 pub(crate) const NOT_READY: u16 = 14;
 /// What is said with it.

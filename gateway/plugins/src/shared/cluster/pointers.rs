@@ -6,11 +6,9 @@ use k8s::Reader;
 use wire::{Name, Section, rtype};
 
 use super::member::{Member, Members, Readers};
-use super::{Found, found};
+use super::{Found, OTHER, found};
 use crate::shared::sheet::Sheet;
 
-/// RFC 8914 §4.1: an error that has no number.
-const OTHER: u16 = 0;
 /// What is said with an address that several clusters have.
 const SHARED: &str = "several clusters have this address";
 
