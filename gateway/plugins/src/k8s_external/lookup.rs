@@ -11,7 +11,9 @@ use crate::shared::cluster::address::{Label, Reverse, is_reverse, reverse};
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::Part;
 use crate::shared::cluster::pointers::Names;
-use crate::shared::cluster::{Found, Pen, Soa, View, found, has_protocol, is_port, target, weight};
+use crate::shared::cluster::{
+    Found, Pen, Soa, View, at_apex, found, has_protocol, is_port, target, weight,
+};
 use crate::shared::sheet::Sheet;
 
 /// The label of a zone's name server, below the apex.
@@ -129,6 +131,8 @@ impl Look<'_> {
                     self.each_own(&mut |ip| sheet.address(Section::Additional, server.wire(), ip));
                 }
             }
+            // A zone may be that of one address.
+            rtype::PTR if is_reverse(self.zone) => return at_apex(self.reverse(sheet)),
             _ => {}
         }
         Found::Name
@@ -281,12 +285,17 @@ impl Outside {
         rtype: u16,
         sheet: &mut Sheet<'_>,
     ) -> (Found, Option<&'v Member>) {
+        // The apex of a zone of one address has the zone's records beside those of the address.
+        let apex = name == zone;
         if view.members.are_several()
             && is_reverse(zone)
+            && (!apex || rtype == rtype::PTR)
             && let Reverse::Address(ip) = reverse(name)
         {
             let names = Seen { outside: self, view };
-            return view.members.pointers(&names, view.pointers, (name, rtype), ip, sheet);
+            let (found, member) =
+                view.members.pointers(&names, view.pointers, (name, rtype), ip, sheet);
+            return (if apex { at_apex(found) } else { found }, member);
         }
         let Some((last, others)) = view.members.split_last() else {
             return (Found::Nothing, None);

@@ -677,3 +677,41 @@ fn reverse_names_of_a_union_are_those_of_its_kubernetes() {
         ],
     );
 }
+
+#[test]
+fn a_zone_of_one_address_has_its_own_records_and_those_of_the_address() {
+    let zone = "7.113.0.203.in-addr.arpa";
+    let name = "ns1.dns.7.113.0.203.in-addr.arpa.";
+    let soa = format!("{zone}. 5 {name} hostmaster.dns.{zone}. 5");
+    let ns = format!("NOERROR aa rd | {zone}. 5 NS {name} |  | {name} 5 A 172.16.8.8");
+    let corefile = |properties: &str| {
+        let text = corefile("", "").replace("113.0.203.in-addr.arpa", zone);
+        text.replace("manifests .", properties)
+    };
+    let both = [("prod", Some(PROD)), ("stage", Some(STAGE))];
+    let pointer = |name: &str| format!("{zone}. 5 PTR {name}.shop.example.org.");
+    let all = format!("NOERROR aa rd | {}; {}", pointer("web"), pointer("api"));
+    let web = format!("NOERROR aa rd | {}", pointer("web"));
+    let several = "NOERROR aa rd |  | SOA | EDE 0 several clusters have this address";
+    for (bench, ptr) in [
+        (bench(PROD, &corefile("manifests .")), &*web),
+        (union(&both, &corefile("cluster prod stage")), several),
+        (union(&both, &corefile("cluster prod stage\n ptr all")), &all),
+    ] {
+        table(
+            &bench,
+            &soa,
+            &[
+                (&format!("{zone} SOA"), "NOERROR aa rd | SOA"),
+                (&format!("{zone} NS"), &ns),
+                (&format!("{zone} PTR +edns"), ptr),
+                (&format!("{zone} TXT"), NODATA),
+                (&format!("x.{zone} PTR"), NXDOMAIN),
+            ],
+        );
+    }
+    // The zone is there, whether anything has the address or not.
+    let zone = "9.113.0.203.in-addr.arpa";
+    let bench = bench(PROD, &corefile("manifests .").replace("7.113.", "9.113."));
+    table(&bench, &soa.replace("7.113.", "9.113."), &[(&format!("{zone} PTR"), NODATA)]);
+}

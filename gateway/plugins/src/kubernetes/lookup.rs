@@ -10,7 +10,7 @@ use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse}
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::{Part, Rules, Wanted, spells};
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{Found, Home, NAME_SERVER, Pen, SOA_TTL, Soa, found};
+use crate::shared::cluster::{Found, Home, NAME_SERVER, Pen, SOA_TTL, Soa, at_apex, found};
 use crate::shared::sheet::Sheet;
 
 /// The version of the specification that is served.
@@ -134,6 +134,8 @@ impl Look<'_> {
                     sheet.add(Section::Answer, zone, rtype::NS, server.wire());
                 }
             }
+            // A zone may be that of one address.
+            rtype::PTR if is_reverse(self.zone) => return at_apex(self.reverse(sheet)),
             _ => {}
         }
         Found::Name

@@ -443,3 +443,27 @@ fn wrong_words_are_refused() {
         assert!(refused.contains(want), "{refused}");
     }
 }
+
+#[test]
+fn a_zone_of_one_address_has_its_own_records_and_those_of_the_address() {
+    let zone = "10.0.96.10.in-addr.arpa";
+    let corefile = |clusters: &str| corefile(&format!("k8s.test {zone}"), clusters);
+    let one = union(&[("prod", Some(PROD))], &corefile("cluster prod"));
+    let clusters = [("prod", Some(PROD)), ("stage", Some(STAGE))];
+    let two = union(&clusters, &corefile("cluster prod stage\n ptr all"));
+    for bench in [one, two] {
+        let soa = format!("SOA({zone}. 5)");
+        let pointer = format!("{zone}. 5 PTR web.shop.svc.k8s.test.");
+        table(
+            &bench,
+            &[
+                (&format!("{zone} SOA"), &format!("NOERROR aa rd | {soa}")),
+                (&format!("{zone} TXT"), &format!("NOERROR aa rd |  | {soa}")),
+            ],
+        );
+        let ns = bench.now(&format!("{zone} NS"));
+        assert!(ns.starts_with(&format!("NOERROR aa rd | {zone}. 5 NS ns.dns.{zone}.")), "{ns}");
+        let ptr = bench.now(&format!("{zone} PTR"));
+        assert!(ptr.starts_with("NOERROR") && ptr.contains(&pointer), "{ptr}");
+    }
+}

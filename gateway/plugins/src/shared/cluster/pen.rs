@@ -188,6 +188,11 @@ pub(crate) fn found(there: bool) -> Found {
     if there { Found::Name } else { Found::Nothing }
 }
 
+/// What is found at a zone's apex, where that is a name of an address too: the zone is there, whatever has the address.
+pub(crate) fn at_apex(found: Found) -> Found {
+    if matches!(found, Found::Nothing) { Found::Name } else { found }
+}
+
 /// Whether a port is the named one.
 pub(crate) fn is_port(port: &PortRef<'_>, name: &[u8], protocol: Protocol) -> bool {
     port.protocol == protocol && port.name.eq_ignore_ascii_case(name)
