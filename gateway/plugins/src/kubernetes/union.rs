@@ -7,12 +7,12 @@ use wire::{Name, rtype};
 
 use super::lookup::Look;
 use super::{Cluster, Pods};
-use crate::shared::cluster::{Found, at_apex};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::Wanted;
 use crate::shared::cluster::pointers::Names;
 use crate::shared::cluster::service::Service;
+use crate::shared::cluster::{Found, at_apex};
 use crate::shared::sheet::Sheet;
 
 impl Cluster {
