@@ -110,8 +110,8 @@ impl Set {
                 let (import, service) = (reader.import(key), reader.service(key));
                 part.import = import.map(|import| import.kind());
                 part.there = service.is_some();
-                let version = import.map(|import| import.version());
-                part.version = version.or(service.map(|one| one.version())).unwrap_or_default();
+                let own = || service.map_or(0, |service| service.version());
+                part.version = import.map_or_else(own, |import| import.version());
             }
             if let Some((exports, presence)) = present.exports {
                 part.presence = presence;
@@ -120,7 +120,7 @@ impl Set {
                 let service = reader.service(key);
                 part.there = part.there || service.is_some();
                 if part.import.is_none() {
-                    part.version = service.map(|one| one.version()).unwrap_or(part.version);
+                    part.version = service.map_or(part.version, |service| service.version());
                 }
                 part.export = exports.share(&reader, key).map(|share| {
                     let ready = share.service.endpoints().filter(k8s::EndpointRef::ready);
