@@ -26,6 +26,8 @@ const MOST: usize = 4096;
 const STEP: u32 = 512;
 /// What is waited after each piece of a list in the background, so that neither side is busy with it alone.
 const PACE: Duration = Duration::from_millis(5);
+/// How often the time is doubled after which a comparison that could not be made is tried again.
+const MOST_DOUBLED: u32 = 6;
 
 /// Why namespaces are left out that have no list.
 const BY_NAME: &str = "each is looked up by its name now and then";
@@ -422,6 +424,8 @@ impl Verifier {
         let common = Arc::clone(&self.common);
         let timing = common.timing;
         let mut last = Instant::now();
+        // When the comparison after an outage is due, when the last one ended, and how many in succession came to nothing.
+        let (mut owed, mut before, mut vain) = (None::<Instant>, None, 0);
         loop {
             let next = *every.borrow_and_update();
             let Some(next) = next else {
@@ -433,33 +437,46 @@ impl Verifier {
             let Some(chance) = self.listers.first_mut().and_then(|of| of.first_mut()) else {
                 return;
             };
-            let due = last + chance.jitter(next);
+            let regular = last + chance.jitter(next);
             let soon = chance.jitter(timing.recovered);
-            let due = tokio::select! {
-                () = sleep_until(due) => due,
+            tokio::select! {
+                () = sleep_until(owed.map_or(regular, |due| due.min(regular))) => {}
                 changed = every.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => return,
                 },
                 () = common.recovered.notified() => {
-                    due.min((Instant::now() + soon).max(last + timing.between))
+                    let now = Instant::now();
+                    let due = (now + soon).max(before.map_or(now, |end| end + timing.between));
+                    owed = Some(owed.map_or(due, |earlier| earlier.min(due)));
+                    vain = 0;
+                    continue;
                 }
-            };
-            tokio::select! {
-                () = sleep_until(due) => {}
-                changed = every.changed() => match changed {
-                    Ok(()) => continue,
-                    Err(_) => return,
-                },
             }
-            for at in 0..self.listers.len() {
-                if let Err(cause) = self.one(at, PACE).await {
-                    log::debug!(target: crate::LOG, "not verified: {cause}");
-                }
-                sleep(timing.grace).await;
-            }
+            let complete = self.round().await;
             last = Instant::now();
+            if owed.take().is_some() {
+                before = Some(last);
+                // What could not be compared then is not left until the next time comes: it may be wrong for so long.
+                if !complete {
+                    owed = Some(last + soon * (1 << vain));
+                    vain = (vain + 1).min(MOST_DOUBLED);
+                }
+            }
         }
+    }
+
+    /// Compares all kinds in the background; says whether all could be compared.
+    async fn round(&mut self) -> bool {
+        let mut complete = true;
+        for at in 0..self.listers.len() {
+            if let Err(cause) = self.one(at, PACE).await {
+                log::debug!(target: crate::LOG, "not verified: {cause}");
+                complete = false;
+            }
+            sleep(self.common.timing.grace).await;
+        }
+        complete
     }
 }
 

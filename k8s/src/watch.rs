@@ -39,6 +39,9 @@ const EARLY: Duration = Duration::from_secs(2);
 /// How long a watch must last to be taken for an established one.
 const SETTLED: Duration = Duration::from_secs(1);
 
+/// How often the question where a server is may go without an answer before something else is done.
+const CHECKS: u32 = 6;
+
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
@@ -68,7 +71,7 @@ pub(crate) struct Timing {
     pub(crate) grace: Duration,
     /// How long after a server is back all is compared with it.
     pub(crate) recovered: Duration,
-    /// The least time between such comparisons.
+    /// The least time between the end of such a comparison and the next one.
     pub(crate) between: Duration,
 }
 
@@ -88,7 +91,7 @@ impl Default for Timing {
             names: Duration::from_secs(300),
             grace: Duration::from_secs(5),
             recovered: Duration::from_secs(60),
-            between: Duration::from_secs(600),
+            between: Duration::from_secs(60),
         }
     }
 }
@@ -159,6 +162,8 @@ pub(crate) struct Follower {
     pub(crate) version: Option<String>,
     /// Whether the last watch ended in its time, so that the server is the one that it was.
     timely: bool,
+    /// How often in succession the server would not say where it is.
+    unanswered: u32,
     /// The version that a list must at least have; empty if any will do.
     pub(crate) least: String,
     /// Whether the server was away, or its data another's, since the last progress.
@@ -208,6 +213,7 @@ impl Follower {
             selectors,
             version: None,
             timely: false,
+            unanswered: 0,
             least: String::new(),
             lost: false,
             pace: Duration::ZERO,
@@ -271,11 +277,14 @@ impl Follower {
             }
         }
         let path = self.path().await?;
-        let timely = std::mem::take(&mut self.timely);
-        if self.version.is_none() && !(self.initial && self.common.initial.load(Relaxed)) {
-            self.list(&path).await?;
-        } else if !timely {
+        if !std::mem::take(&mut self.timely) {
             self.compare(&path).await?;
+        }
+        if self.version.is_none() {
+            self.unanswered = 0;
+            if !(self.initial && self.common.initial.load(Relaxed)) {
+                self.list(&path).await?;
+            }
         }
         self.watch(&path).await
     }
@@ -404,18 +413,37 @@ impl Follower {
         let number = |version: &str| version.parse::<u64>().ok();
         let Some(ours) = self.version.as_deref().and_then(number) else { return Ok(()) };
         let reply = match self.patient(&format!("{path}?limit=1")).await {
-            // Who may only watch is not kept from it, and a server whose own database fails may still tell of changes: what there
-            // was of another history is found by a comparison later.
-            Err(End::Forbidden(_) | End::Busy { code: 500.., .. }) => return Ok(()),
+            Err(end @ (End::Forbidden(_) | End::Busy { code: 500.., .. })) => {
+                return self.go_unanswered(end);
+            }
             reply => reply?,
         };
         let theirs = self.read(reply, &mut |_| ()).await?;
+        // Its history may be another one, even if it has come as far.
+        self.lost |= std::mem::take(&mut self.unanswered) > 0;
         match number(&theirs) {
             Some(theirs) if theirs < ours => Err(End::Ahead(format!(
                 "the API server is at resource version {theirs}, older than {ours} that it told before; its data are taken as they are"
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Decides what to do at a server that would not say where it is: to ask again, since one that starts may not know its roles
+    /// yet; to list, if it goes on to refuse, for who may only watch gets a list so too; or to watch without knowing, if it is its
+    /// database that fails, and only for a while.
+    fn go_unanswered(&mut self, end: End) -> Result<(), End> {
+        self.unanswered = self.unanswered.saturating_add(1);
+        let refused = matches!(end, End::Forbidden(_));
+        // Where namespaces are followed one by one nobody asks again which of them there are for minutes.
+        let apart = self.kind == Kind::Namespaces && !self.keep.apart().is_empty();
+        if self.unanswered < CHECKS && !(refused && apart) {
+            return Err(end);
+        }
+        if refused {
+            self.start_over();
+        }
+        Ok(())
     }
 
     /// Reads a list object by object and gives its resource version.
@@ -494,8 +522,10 @@ impl Follower {
     /// Watches the kind until the watch ends.
     async fn watch(&mut self, path: &str) -> Result<(), End> {
         let timing = self.common.timing;
-        let length = timing.watch
-            + timing.watch.mul_f64(self.jitter(Duration::from_secs(1)).as_secs_f64() - 0.8);
+        let checked = self.unanswered == 0;
+        let length = if checked { timing.watch } else { timing.quiet };
+        let length =
+            length + length.mul_f64(self.jitter(Duration::from_secs(1)).as_secs_f64() - 0.8);
         let mut query = format!(
             "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}{}",
             length.as_secs().max(1),
@@ -513,7 +543,7 @@ impl Follower {
         }
         let mut reply = self.patient(&query).await?;
         let start = Instant::now();
-        let deadline = start + length + timing.slack;
+        let deadline = start + length + if checked { timing.slack } else { Duration::ZERO };
         let mut decoder = Decoder::new(&reply.encoding).map_err(broken)?;
         let mut trusted = initial || self.trusts();
         let patience = self.patience();
@@ -609,7 +639,7 @@ impl Follower {
         if initial {
             return Err(End::Stalled("the connection ended within the initial events".to_owned()));
         }
-        self.timely = start.elapsed() + EARLY >= length;
+        self.timely = checked && start.elapsed() + EARLY >= length;
         // A watch that ends at once is counted as a failure, or the server would be asked in a tight loop.
         if start.elapsed() >= SETTLED {
             self.failures = 0;

@@ -15,11 +15,13 @@ use tokio::{runtime::Handle, time::sleep};
 use super::{
     api::{Answer, Step},
     store::{Dice, all},
-    watch::{bookmark, config, event, follow, names, services, status, stream, until},
+    watch::{
+        bookmark, config, ends, event, follow, names, services, status, stream, timing, until,
+    },
 };
 use crate::{
     Config, Difference, Event, Kind, Object, Port, Protocol, Quiet, Source, State, Verdict,
-    WatchSet, Writer, verify::Check,
+    WatchSet, Writer, verify::Check, watch::Timing,
 };
 
 /// A list of services: name, resource version and the last octet of the cluster IP.
@@ -245,6 +247,81 @@ async fn a_history_that_has_overtaken_what_was_known_is_found_after_the_outage()
     let begin = Instant::now();
     until("the other history", || names(&set) == "a b").await;
     assert!(begin.elapsed() > Duration::from_millis(900), "not at once: {:?}", begin.elapsed());
+}
+
+/// Follows a server with these times.
+fn follow_timed(api: &super::api::Api, timing: Timing) -> Arc<WatchSet> {
+    WatchSet::start_timed(&config(api), Arc::new(Quiet), &Handle::current(), timing)
+}
+
+/// A watch that has told of `a`, and is cut soon.
+fn cut() -> Answer {
+    let told = [event("ADDED", "a", 3), bookmark(8, true)].concat();
+    Answer::Steps("", vec![Step::Send(told), Step::Wait(100), Step::Cut])
+}
+
+#[tokio::test]
+async fn an_outage_soon_after_the_start_is_no_reason_to_compare_late() {
+    // The first comparisons fail, as those of a server do that has more to do, and are made up for.
+    for failures in [0, 2] {
+        let api = server(
+            |before| match before {
+                0 => cut(),
+                1 => Answer::Silence,
+                2 => stream(Vec::new()),
+                _ => stream(vec![event("ADDED", "b", 6), bookmark(20, true)]),
+            },
+            move |before| match before {
+                before if before < failures => status(500, "InternalError", "etcd is away"),
+                _ => listed(&[("b", 6, 1)], 20),
+            },
+        )
+        .await;
+        let between = Duration::from_secs(60);
+        let set = follow_timed(&api, Timing { between, silence: between, ..timing() });
+        until("the first list", || names(&set) == "a").await;
+        until("the other history", || names(&set) == "b").await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_did_not_say_how_far_it_is_is_compared() {
+    // Watches end in order, so that there is no other sign of an outage.
+    let api = server(
+        |before| match before {
+            0 => ends(vec![event("ADDED", "a", 3), bookmark(8, true)]),
+            1 => stream(Vec::new()),
+            _ => stream(vec![event("ADDED", "b", 6), bookmark(20, true)]),
+        },
+        |_| listed(&[("b", 6, 1)], 20),
+    )
+    .await;
+    api.telling.1.store(403, SeqCst);
+    let silence = Duration::from_secs(60);
+    let set = follow_timed(&api, Timing { silence, watch: silence, ..timing() });
+    until("the first list", || names(&set) == "a").await;
+    until("refusals", || set.store().state(Kind::Services) == State::Forbidden).await;
+    api.telling.1.store(200, SeqCst);
+    until("the other history", || names(&set) == "b").await;
+}
+
+#[tokio::test]
+async fn outages_one_after_the_other_are_not_compared_each() {
+    let api = server(
+        |before| match before % 2 {
+            0 => cut(),
+            _ => Answer::Silence,
+        },
+        |_| listed(&[("a", 3, 1)], 8),
+    )
+    .await;
+    let [recovered, between] = [Duration::from_millis(50), Duration::from_millis(1500)];
+    let _set = follow_timed(&api, Timing { recovered, between, ..timing() });
+    until("the first", || lists(&api) >= 1).await;
+    let begin = Instant::now();
+    until("some more", || lists(&api) >= 3).await;
+    assert!(begin.elapsed() >= between * 2, "{:?}", begin.elapsed());
+    assert!(api.asked("watch=true").len() > 8, "there were more outages than that");
 }
 
 /// Gives an object other ports than any that is thrown.

@@ -777,6 +777,101 @@ async fn a_watch_goes_on_at_a_server_that_is_slow_to_list_or_can_not() {
     }
 }
 
+/// A server whose services were `a` at version 9 and, restored, are `b` at 4. It tells nothing to who asks for what comes after 9.
+async fn restored(code: u16) -> Api {
+    let api = services(|asked, before| match before {
+        0 => ends(vec![event("ADDED", "a", 7), bookmark(9, true)]),
+        _ if asked.path.contains("&resourceVersion=") => stream(Vec::new()),
+        _ => stream(vec![event("ADDED", "b", 3), bookmark(4, true)]),
+    })
+    .await;
+    api.newest.store(4, SeqCst);
+    api.telling.1.store(code, SeqCst);
+    api
+}
+
+/// Times with which nothing is found out by silence, or by a comparison.
+fn slow() -> Timing {
+    let [silence, watch, recovered] = [Duration::from_secs(60); 3];
+    Timing { silence, watch, recovered, ..timing() }
+}
+
+/// Follows a server with these.
+fn follow_slowly(config: &Config) -> (Arc<WatchSet>, Arc<Ear>) {
+    let ear = Arc::new(Ear::default());
+    let probe: Arc<dyn Probe> = Arc::clone(&ear) as _;
+    (WatchSet::start_timed(config, probe, &Handle::current(), slow()), ear)
+}
+
+/// How often the server answered with a code.
+fn answered(ear: &Ear, code: u16) -> usize {
+    let code = code.to_string();
+    ear.codes.lock().unwrap().iter().filter(|other| **other == code).count()
+}
+
+#[tokio::test]
+async fn a_server_that_starts_is_asked_again_how_far_it_is() {
+    for code in [403, 500, 503] {
+        let api = restored(code).await;
+        let (set, ear) = follow_slowly(&config(&api));
+        until("refusals", || answered(&ear, code) >= 2).await;
+        assert_eq!(names(&set), "a", "served on");
+        // Its roles are loaded, or its database is there.
+        api.telling.1.store(200, SeqCst);
+        until(&format!("the older data after {code}"), || names(&set) == "b").await;
+        until("it is followed", || set.store().state(Kind::Services) == State::Watching).await;
+        if code == 403 {
+            assert!(api.asked("&resourceVersion=9").is_empty(), "no watch from a version to come");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_may_only_watch_begins_anew() {
+    let api = restored(403).await;
+    let (set, ear) = follow_slowly(&config(&api));
+    until("the older data", || names(&set) == "b").await;
+    until("it is followed", || set.store().state(Kind::Services) == State::Watching).await;
+    let refusals = answered(&ear, 403);
+    assert!((2..=6).contains(&refusals), "asked again, and not for ever: {refusals}");
+    sleep(Duration::from_millis(600)).await;
+    assert_eq!((answered(&ear, 403), api.asked("/services").len()), (refusals, 2), "it goes on");
+}
+
+#[tokio::test]
+async fn a_right_to_list_that_has_ended_is_asked_for_now_and_then() {
+    let api = services(|asked, before| match (asked.path.contains("watch=true"), before) {
+        (true, _) if asked.path.contains("sendInitialEvents") => {
+            status(400, "BadRequest", "sendInitialEvents: Forbidden")
+        }
+        (true, 2) => ends(vec![event("ADDED", "b", 10)]),
+        (true, _) => stream(vec![event("ADDED", "unseen", 11)]),
+        (false, 1) => list(&["a"], 9),
+        (false, _) => status(403, "Forbidden", "no longer"),
+    })
+    .await;
+    api.telling.1.store(403, SeqCst);
+    let (set, ear) = follow_slowly(&config(&api));
+    until("the refusal", || set.store().state(Kind::Services) == State::Forbidden).await;
+    until("the lists", || answered(&ear, 403) >= 8).await;
+    let before = answered(&ear, 403);
+    sleep(Duration::from_secs(1)).await;
+    let more = answered(&ear, 403) - before;
+    assert!((1..=13).contains(&more), "{more} in a second with pauses of 80 to 120 ms");
+    assert_eq!(names(&set), "a b", "served on");
+    assert_eq!(set.store().state(Kind::Services), State::Forbidden);
+}
+
+#[tokio::test]
+async fn a_server_whose_database_fails_is_watched_and_asked_all_the_same() {
+    let api = restored(500).await;
+    let (set, _ear) = follow_slowly(&config(&api));
+    until("a watch", || api.asked("&resourceVersion=9").len() >= 2).await;
+    assert_eq!(names(&set), "a");
+    api.telling.1.store(200, SeqCst);
+    until("the older data", || names(&set) == "b").await;
+}
+
 #[tokio::test]
 async fn a_busy_server_is_given_the_time_that_it_asks_for() {
     let api = services(|_, before| match before {
