@@ -107,7 +107,8 @@ impl Follower {
 
     /// The part of a path that names the namespace.
     pub(crate) fn within(&self) -> String {
-        self.namespace.as_ref().map(|(_, name)| format!("namespaces/{name}/")).unwrap_or_default()
+        let namespace = self.namespace.as_ref();
+        namespace.map(|(_, name)| format!("namespaces/{}/", segment(name))).unwrap_or_default()
     }
 
     /// What is followed, in words.
@@ -150,8 +151,8 @@ impl Follower {
         loop {
             let mut there = Vec::new();
             for name in &names {
-                match self.get(&format!("/api/v1/namespaces/{name}"), self.common.timing.list).await
-                {
+                let path = format!("/api/v1/namespaces/{}", segment(name));
+                match self.get(&path, self.common.timing.list).await {
                     Ok(reply) => {
                         let body = http_body_util::Limited::new(reply.body, 1 << 20).collect();
                         body.await.map_err(|error| End::Network(error.to_string()))?;
@@ -199,5 +200,36 @@ impl Follower {
             self.common.apply(&Event::Apply(Object::Namespace(meta)));
         }
         self.common.apply(&Event::Synced(Kind::Namespaces));
+    }
+}
+
+/// A name as one segment of a path (RFC 3986 §3.3), which it does not leave whatever is in it.
+fn segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => segment.push(byte.into()),
+            other => segment += &format!("%{other:02X}"),
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::segment;
+
+    #[test]
+    fn a_name_stays_one_segment_of_a_path() {
+        for (name, want) in [
+            ("shop-1", "shop-1"),
+            ("*", "%2A"),
+            ("..", "%2E%2E"),
+            ("../../version", "%2E%2E%2F%2E%2E%2Fversion"),
+            ("shop?x=y#z", "shop%3Fx%3Dy%23z"),
+            ("sh\u{f6}p", "sh%C3%B6p"),
+        ] {
+            assert_eq!(segment(name), want);
+        }
     }
 }

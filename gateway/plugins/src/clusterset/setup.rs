@@ -16,7 +16,7 @@ use crate::shared::cluster::connection::Connection;
 use crate::shared::cluster::reach::{Order, Way};
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Source, Want};
-use crate::shared::cluster::words;
+use crate::shared::cluster::words::{self, Namespaces};
 use crate::shared::fall::Fall;
 use crate::shared::zones::Zones;
 use crate::shared::{host, ttl};
@@ -48,8 +48,8 @@ struct Config {
     keep: Duration,
     /// What labels of a service mean that it is exported, and where that is said.
     label: Option<(Word, Selector)>,
-    /// The namespaces of the set; all if empty.
-    namespaces: Vec<String>,
+    /// The namespaces of the set; all if none is listed.
+    namespaces: Namespaces,
     /// Which addresses names give.
     reach: Order,
     /// The time to live of records, in seconds.
@@ -104,7 +104,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "namespaces",
         words: "NAMESPACE...",
-        set: |config, given| words::namespaces(given, &mut config.namespaces),
+        set: |config, given| config.namespaces.read(given),
     },
     Prop {
         name: "reach",
@@ -153,7 +153,7 @@ pub(crate) fn follows(directive: &Directive) -> Result<Follows, Diagnostic> {
     let keep = Keep {
         multicluster: config.is_from(From::Imports),
         exports: config.is_from(From::Exports) && config.label.is_none(),
-        namespaces: config.namespaces,
+        namespaces: config.namespaces.names,
         endpoints: true,
         ..Keep::default()
     };
@@ -216,12 +216,14 @@ impl Config {
             sources: Vec::new(),
             keep: KEEP,
             label: None,
-            namespaces: Vec::new(),
+            namespaces: Namespaces::default(),
             reach: Order::new(vec![Way::Endpoints], LACKS),
             ttl: TTL,
             fall: None,
         };
         directive.read_block(PROPS, &mut config)?;
+        let wrong = std::mem::take(&mut config.namespaces.wrong);
+        Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
         if config.clusters.is_empty() {
             let wrong = directive.name.wrong("names no cluster");
             let help = "write `cluster NAME...`, and declare each: cluster://NAME { … }";
@@ -272,7 +274,7 @@ impl Config {
         };
         let (imports, exports) = (self.is_from(From::Imports), self.is_from(From::Exports));
         let keep = |multicluster, exports| Keep {
-            namespaces: self.namespaces.clone(),
+            namespaces: self.namespaces.names.clone(),
             endpoints: true,
             multicluster,
             exports,

@@ -19,7 +19,8 @@ use crate::shared::cluster::pointers::Pointers;
 use crate::shared::cluster::reach::{Order, Way};
 use crate::shared::cluster::rights::Follows;
 use crate::shared::cluster::source::{self, Want};
-use crate::shared::cluster::{Calls, View, words};
+use crate::shared::cluster::words::{self, Namespaces};
+use crate::shared::cluster::{Calls, View};
 use crate::shared::fall::Fall;
 use crate::shared::journal::Journals;
 use crate::shared::zones::Zones;
@@ -39,8 +40,8 @@ pub(super) struct Config {
     pub(super) clusters: Vec<Word>,
     /// What reverse zones say of addresses that several of them have.
     pointers: Pointers,
-    /// The namespaces to expose; all if empty.
-    pub(super) namespaces: Vec<String>,
+    /// The namespaces to expose; all if none is listed.
+    pub(super) namespaces: Namespaces,
     /// What labels of namespaces must fulfil, and where that is said.
     pub(super) namespace_labels: Option<(Word, Selector)>,
     /// What labels of objects must fulfil.
@@ -75,7 +76,7 @@ impl Default for Config {
             connection: Connection::default(),
             clusters: Vec::new(),
             pointers: Pointers::One,
-            namespaces: Vec::new(),
+            namespaces: Namespaces::default(),
             namespace_labels: None,
             labels: None,
             pods: Pods::Disabled,
@@ -111,7 +112,7 @@ const PROPS: &[Prop<Config>] = &[
     Prop {
         name: "namespaces",
         words: "NAMESPACE...",
-        set: |config, given| words::namespaces(given, &mut config.namespaces),
+        set: |config, given| config.namespaces.read(given),
     },
     Prop {
         name: "namespace_labels",
@@ -235,8 +236,7 @@ pub(super) fn set_up(setup: &mut Setup<'_>) -> Result<(), Diagnostic> {
 /// # Errors
 /// Wrong lines.
 pub(crate) fn follows(directive: &Directive) -> Result<Follows, Diagnostic> {
-    let (mut config, mut connection) = (Config::default(), Connection::default());
-    directive.read_block_of((PROPS, &mut config), (connection::PROPS, &mut connection))?;
+    let (config, connection) = Config::read(directive)?;
     let keep = config.keep(false);
     Ok(Follows { clusters: config.clusters, connection, keep })
 }
@@ -250,9 +250,7 @@ pub(super) fn set_up_with(
     connect: impl FnOnce(&mut Setup<'_>, &Config, Keep) -> Result<Vec<Member>, Diagnostic>,
 ) -> Result<(), Diagnostic> {
     let directive = setup.once()?;
-    let mut config = Config::default();
-    let mut connection = Connection::default();
-    directive.read_block_of((PROPS, &mut config), (connection::PROPS, &mut connection))?;
+    let (mut config, connection) = Config::read(directive)?;
     connection.warn(setup);
     config.connection = connection;
     config.warnings.drain(..).for_each(|odd| setup.warn(odd));
@@ -336,6 +334,20 @@ impl Cluster {
 }
 
 impl Config {
+    /// Reads a directive's block.
+    fn read(directive: &Directive) -> Result<(Self, Connection), Diagnostic> {
+        let (mut config, mut connection) = (Self::default(), Connection::default());
+        directive.read_block_of((PROPS, &mut config), (connection::PROPS, &mut connection))?;
+        let wrong = std::mem::take(&mut config.namespaces.wrong);
+        // Without any other all names would be exposed, where none is meant to be.
+        if config.namespaces.names.is_empty() {
+            Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
+        } else {
+            config.warnings.extend(wrong);
+        }
+        Ok((config, connection))
+    }
+
     /// Refuses what does not go together; gives the zones of cluster sets.
     fn check(&self, setup: &mut Setup<'_>, zones: &[Name]) -> Result<Vec<Name>, Diagnostic> {
         if let ([cluster, ..], Some(word)) =
@@ -344,7 +356,7 @@ impl Config {
             let wrong = word.wrong(format_args!("stands beside the declared cluster '{cluster}'"));
             return Err(wrong.help(format!("write it in the block cluster://{cluster}")));
         }
-        if let (Some((word, _)), false) = (&self.namespace_labels, self.namespaces.is_empty()) {
+        if let (Some((word, _)), false) = (&self.namespace_labels, self.namespaces.names.is_empty()) {
             let wrong = word.wrong("and namespaces cannot both be set");
             return Err(wrong.help("keep the one that says which namespaces are meant"));
         }
@@ -390,7 +402,7 @@ impl Config {
     /// What the store has to hold.
     fn keep(&self, metadata: bool) -> Keep {
         Keep {
-            namespaces: self.namespaces.clone(),
+            namespaces: self.namespaces.names.clone(),
             endpoints: self.no_endpoints.is_none(),
             pods: self.pods == Pods::Verified,
             multicluster: !self.multicluster.is_empty(),

@@ -36,6 +36,8 @@ fn wrong_words_are_refused_with_a_remedy() {
         ("clusterset.local", "cluster east\nreach endpoints endpoints", "comes twice"),
         ("clusterset.local", "cluster east\nttl 3601", "ttl must be in range [0, 3600]"),
         ("clusterset.local", "clusters east", "clusters"),
+        ("clusterset.local", "cluster east\nnamespaces shop Pay", "'Pay' is no namespace"),
+        ("clusterset.local", "cluster east\nnamespaces shop ../a", "'../a' is no namespace"),
     ] {
         let corefile = format!("{zone} {{\n clusterset {{\n{lines}\n }}\n}}\n");
         let refused = Bench::refused(CHAIN, &corefile);

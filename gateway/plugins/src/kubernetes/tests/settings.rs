@@ -101,6 +101,37 @@ fn wrong_words_are_refused_with_a_remedy() {
     assert!(Bench::refused(CHAIN, twice).contains("can only be used once per Server Block"));
 }
 
+/// Words that no namespace is called by, and what to write in place of each.
+const NO_NAMESPACES: [(&str, &str); 9] = [
+    ("Shop", "write: shop"),
+    ("*", "lower-case letters"),
+    ("a.b", "lower-case letters"),
+    ("shöp", "lower-case letters"),
+    ("../../../version", "lower-case letters"),
+    ("shop?x=y", "lower-case letters"),
+    ("a/b", "lower-case letters"),
+    ("-shop", "lower-case letters"),
+    ("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "at most 63"),
+];
+
+#[test]
+fn words_that_are_no_namespaces_are_passed_over() {
+    for (word, remedy) in NO_NAMESPACES {
+        let bench = bench(ANY, &corefile("cluster.local", &format!("namespaces {word} shop")));
+        let [warning] = &bench.built.warnings[..] else { panic!("{:?}", bench.built.warnings) };
+        assert!(warning.what.contains(&format!("'{word}' is no namespace")), "{warning}");
+        assert!(warning.help.as_ref().unwrap().contains(remedy), "{warning:?}");
+        assert!(warning.place.is_some());
+        WRITER.with_borrow(|kept| assert_eq!(kept.as_ref().unwrap().1.namespaces, ["shop"]));
+        // Without a good one nothing would be there.
+        let properties = format!("namespaces {word}");
+        let refused = Bench::refused(CHAIN, &corefile("cluster.local", &properties));
+        assert!(refused.contains("is no namespace") && refused.contains(remedy), "{refused}");
+    }
+    bench(ANY, &corefile("cluster.local", "namespaces shop shop\n namespaces shop"));
+    WRITER.with_borrow(|kept| assert_eq!(kept.as_ref().unwrap().1.namespaces, ["shop"]));
+}
+
 #[test]
 fn odd_words_are_warned_of() {
     for (properties, want) in [

@@ -2,7 +2,7 @@
 
 use std::iter::once;
 
-use config::{Diagnostic, Word, Words};
+use config::{Diagnostic, Directive, Word, Words};
 use k8s::Selector;
 
 /// Reads the names of declared clusters, behind those that are there.
@@ -19,13 +19,65 @@ pub(crate) fn clusters(words: &mut Words<'_>, all: &mut Vec<Word>) -> Result<(),
     Ok(())
 }
 
-/// Reads names of namespaces, behind those that are there.
+/// Namespaces that are listed.
+#[derive(Debug, Default)]
+pub(crate) struct Namespaces {
+    /// Those that a cluster can have, each once.
+    pub(crate) names: Vec<String>,
+    /// Words that no namespace is called by, so that none can be meant.
+    pub(crate) wrong: Vec<Diagnostic>,
+}
+
+impl Namespaces {
+    /// Reads names, behind those that are there. Those of wrong words end in no request: they would change what it asks for.
+    ///
+    /// # Errors
+    /// No name.
+    pub(crate) fn read(&mut self, words: &mut Words<'_>) -> Result<(), Diagnostic> {
+        for word in once(words.one()?).chain(words.rest()) {
+            if !is_label(&word.text) {
+                self.wrong.push(no_namespace(word));
+            } else if !self.names.contains(&word.text) {
+                self.names.push(word.text.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a word is a label as Kubernetes has them in names (RFC 1123 §2.1, in lower case).
+pub(crate) fn is_label(text: &str) -> bool {
+    let one = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    (1..=63).contains(&text.len())
+        && text.bytes().all(one)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// What is wrong with a word that no namespace is called by.
+fn no_namespace(word: &Word) -> Diagnostic {
+    let wrong = word.wrong("is no namespace: it has to be a label of names in lower case");
+    let lower = word.text.to_ascii_lowercase();
+    wrong.help(match is_label(&lower) {
+        true => format!("write: {lower}"),
+        false => "write at most 63 lower-case letters, digits and dashes, no dash first or last"
+            .to_owned(),
+    })
+}
+
+/// Refuses lines that take the place of one before them.
 ///
 /// # Errors
-/// No name.
-pub(crate) fn namespaces(words: &mut Words<'_>, all: &mut Vec<String>) -> Result<(), Diagnostic> {
-    all.extend(once(words.one()?).chain(words.rest()).map(|word| word.text.clone()));
-    Ok(())
+/// The second line of each of these names.
+pub(crate) fn once_each(lines: &[Directive], names: &[&str]) -> Result<(), Diagnostic> {
+    let twice = |(at, line): (usize, &Directive)| {
+        let name = &line.name;
+        let again = names.contains(&&*name.text)
+            && lines.iter().take(at).any(|other| other.name.text == name.text);
+        again.then(|| name.wrong("comes twice").help("keep the line that is meant"))
+    };
+    let wrong: Vec<_> = lines.iter().enumerate().filter_map(twice).collect();
+    Diagnostic::joined(wrong).map_or(Ok(()), Err)
 }
 
 /// Reads the words that are left as a label selector.
