@@ -222,6 +222,8 @@ impl Config {
             fall: None,
         };
         directive.read_block(PROPS, &mut config)?;
+        // Those of which several lines add up are not replaced by any.
+        words::once_each(directive.lines(), |name| !matches!(name, "cluster" | "namespaces"))?;
         let wrong = std::mem::take(&mut config.namespaces.wrong);
         Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
         if config.clusters.is_empty() {

@@ -28,6 +28,9 @@ use crate::shared::{file, host, ttl};
 
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 5;
+/// Words that CoreDNS does not have: of its own the last line counts, or all do.
+const OWN: [&str; 7] =
+    ["reach", "ptr", "manifests", "in_cluster", "snapshot", "verify", "domain"];
 /// Where the machine's own search domains are.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -38,8 +41,8 @@ pub(super) struct Config {
     pub(super) connection: Connection,
     /// Declared clusters in place of that, the first one first.
     pub(super) clusters: Vec<Word>,
-    /// What reverse zones say of addresses that several of them have.
-    pointers: Pointers,
+    /// What reverse zones say of addresses that several of them have, and where that is said.
+    pointers: Option<(Word, Pointers)>,
     /// The namespaces to expose; all if none is listed.
     pub(super) namespaces: Namespaces,
     /// What labels of namespaces must fulfil, and where that is said.
@@ -75,7 +78,7 @@ impl Default for Config {
         Self {
             connection: Connection::default(),
             clusters: Vec::new(),
-            pointers: Pointers::One,
+            pointers: None,
             namespaces: Namespaces::default(),
             namespace_labels: None,
             labels: None,
@@ -106,7 +109,9 @@ const PROPS: &[Prop<Config>] = &[
         words: "one|all",
         set: |config, words| {
             let modes = [("one", Pointers::One), ("all", Pointers::All)];
-            words.choice(&modes).map(|mode| config.pointers = mode)
+            let mode = words.choice(&modes)?;
+            config.pointers = Some((words.name().clone(), mode));
+            Ok(())
         },
     },
     Prop {
@@ -270,6 +275,7 @@ pub(super) fn set_up_with(
     let calls = Calls { pod_names: config.pod_names };
     let copied: Vec<Name> =
         zones.iter().filter(|zone| !multicluster.contains(zone)).cloned().collect();
+    let pointers = config.pointers.map_or(Pointers::One, |(_, mode)| mode);
     let reach = config.reach.map(|(_, order)| order).unwrap_or_default();
     let settings = format!(
         "kubernetes {} {primary} {} {} {reach:?} {calls:?} {:?} {:?} {own:?}",
@@ -277,7 +283,7 @@ pub(super) fn set_up_with(
         config.ttl,
         config.ignore_empty,
         config.servers,
-        config.pointers
+        pointers
     );
     let journals = Journals::set_up(setup, &copied, &settings)?;
     let cluster = Cluster {
@@ -295,7 +301,7 @@ pub(super) fn set_up_with(
         own,
         search: search_domains(Path::new(RESOLV_CONF)),
         members,
-        pointers: config.pointers,
+        pointers,
         journals,
     };
     let plugin = Kubernetes(Arc::new(cluster));
@@ -338,6 +344,7 @@ impl Config {
     fn read(directive: &Directive) -> Result<(Self, Connection), Diagnostic> {
         let (mut config, mut connection) = (Self::default(), Connection::default());
         directive.read_block_of((PROPS, &mut config), (connection::PROPS, &mut connection))?;
+        words::once_each(directive.lines(), |name| OWN.contains(&name))?;
         let wrong = std::mem::take(&mut config.namespaces.wrong);
         // Without any other all names would be exposed, where none is meant to be.
         if config.namespaces.names.is_empty() {
@@ -368,6 +375,10 @@ impl Config {
             setup.warn(
                 none.wrong("makes every service an empty one, which `ignore empty_service` hides"),
             );
+        }
+        if let (Some((word, Pointers::All)), [] | [_]) = (&self.pointers, &self.clusters[..]) {
+            let odd = word.wrong("all has no effect: one cluster alone has all names of an address");
+            setup.warn(odd.help("take it away, or name the clusters: cluster NAME NAME..."));
         }
         if let (Some((word, order)), Some(none)) = (&self.reach, &self.no_endpoints)
             && order.has(Way::Endpoints)

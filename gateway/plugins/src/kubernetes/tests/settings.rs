@@ -55,6 +55,19 @@ fn wrong_words_are_refused_with_a_remedy() {
     MADE.set(Made::Yaml(ANY));
     for (zones, properties, want) in [
         ("cluster.local", "foo", "'foo' is not a property"),
+        ("cluster.local", "endpoint https://[::1", "is no URL of http or https"),
+        ("cluster.local", "endpoint \"\"", "write: endpoint https://198.51.100.1:6443"),
+        ("cluster.local", "endpoint ftp://198.51.100.1", "is no URL of http or https"),
+        ("cluster.local", "endpoint https://:6443", "is no URL of http or https"),
+        ("cluster.local", "endpoint https://198.51.100.1:66443", "is no URL of http or https"),
+        ("cluster.local", "endpoint \"https://a b\"", "is no URL of http or https"),
+        ("cluster.local", "snapshot \"\"", "'' is no folder (write: snapshot /"),
+        ("cluster.local", "reach clusterip\n reach endpoints", "'reach' comes twice"),
+        ("cluster.local", "ptr one\n ptr all", "'ptr' comes twice (keep the line that is meant)"),
+        ("cluster.local", "snapshot a\n snapshot b", "'snapshot' comes twice"),
+        ("cluster.local", "verify 1h\n verify off", "'verify' comes twice"),
+        ("cluster.local", "domain a.test\n domain b.test", "'domain' comes twice"),
+        ("cluster.local", "manifests .", "'manifests' comes twice"),
         ("cluster.local", "endpoint", "Wrong argument count"),
         ("cluster.local", "tls a.pem b.pem", "tls CERT KEY CACERT"),
         ("cluster.local", "tls a.pem b.pem c.pem d.pem", "one too many"),
@@ -136,6 +149,8 @@ fn words_that_are_no_namespaces_are_passed_over() {
 fn odd_words_are_warned_of() {
     for (properties, want) in [
         ("endpoint https://198.51.100.1:6443 https://198.51.100.2:6443", "is passed over"),
+        ("endpoint kube-apiserver", "has neither scheme nor port"),
+        ("ptr all", "all has no effect"),
         ("multicluster", "names no zone"),
         ("noendpoints\n ignore empty_service", "makes every service an empty one"),
     ] {
@@ -143,6 +158,28 @@ fn odd_words_are_warned_of() {
         let [warning] = &bench.built.warnings[..] else { panic!("{:?}", bench.built.warnings) };
         assert!(warning.what.contains(want), "{warning}");
     }
+    for properties in [
+        "endpoint https://[2001:db8::1]",
+        "endpoint https://[2001:db8::1]:6443/path",
+        "endpoint kube-apiserver:6443",
+        "endpoint http://kube-apiserver",
+        "endpoint https://user:word@kube-apiserver",
+        "ptr one",
+    ] {
+        let bench = bench(ANY, &corefile("cluster.local", properties));
+        assert!(bench.built.warnings.is_empty(), "{:?}", bench.built.warnings);
+    }
+    // Of CoreDNS's own words the last one counts.
+    let bench = bench(ANY, &corefile("cluster.local", "ttl 5\n ttl 30"));
+    let reply = bench.now("shop.svc.cluster.local");
+    assert!(reply.contains("SOA") && reply.ends_with(" 30"), "{reply}");
+}
+
+#[test]
+fn a_password_in_a_wrong_address_is_not_told() {
+    let wrong = corefile("cluster.local", "endpoint https://user:secret@[::1");
+    let refused = Bench::refused(CHAIN, &wrong);
+    assert!(refused.contains("is no URL") && !refused.contains("secret"), "{refused}");
 }
 
 #[test]

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::{ClusterBlock, Setup};
+use http::Uri;
 use k8s::{Limits, Snapshot, Tls};
 use wire::Name;
 
+use super::words::once_each;
 use crate::shared::file;
 
 /// How long the start waits for the cluster where nothing else is stated.
@@ -78,7 +80,9 @@ pub(crate) const PROPS: &[Prop<Connection>] = &[
         name: "endpoint",
         words: "URL",
         set: |connection, words| {
-            connection.endpoint = Some(words.one()?.clone());
+            let url = words.one()?;
+            connection.warnings.extend(endpoint(url)?);
+            connection.endpoint = Some(url.clone());
             if let [more, ..] = words.rest() {
                 let odd = more.wrong("is passed over: only the first API server is used");
                 connection
@@ -188,6 +192,32 @@ fn count(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "not a whole number, 0 or more")
 }
 
+/// Checks the address of an API server; gives what is odd about it. The text may have a password in it, so it is not told.
+fn endpoint(word: &Word) -> Result<Option<Diagnostic>, Diagnostic> {
+    let bare = !word.text.contains("://");
+    let text = if bare { format!("http://{}", word.text) } else { word.text.clone() };
+    let url = text.parse::<Uri>().ok().filter(|url| {
+        let known = matches!(url.scheme_str(), Some("http" | "https"));
+        let host = url.host().is_some_and(|host| !host.is_empty());
+        let all = url.authority().map_or("", |all| all.as_str());
+        let end = all.rsplit('@').next().and_then(|all| all.rsplit_once(':'));
+        // The colons of an IPv6 address are no port's.
+        let port = end.is_none_or(|(_, port)| port.ends_with(']') || port.parse::<u16>().is_ok());
+        known && host && port
+    });
+    let Some(url) = url else {
+        let wrong = word.fault("the address of the API server is no URL of http or https");
+        return Err(wrong.help("write: endpoint https://198.51.100.1:6443"));
+    };
+    let odd = bare && url.port().is_none();
+    Ok(odd.then(|| {
+        let odd = word.fault(
+            "the address of the API server has neither scheme nor port: it is asked in clear at port 80, or beside `tls` at 443",
+        );
+        odd.help("write: endpoint https://HOST:6443, or http://HOST if that is meant")
+    }))
+}
+
 /// Reads where snapshots are kept, and how old one may be.
 fn snapshot(words: &mut Words<'_>) -> Result<Snapshot, Diagnostic> {
     let dir = words.one()?;
@@ -197,6 +227,9 @@ fn snapshot(words: &mut Words<'_>) -> Result<Snapshot, Diagnostic> {
         return Err(wrong.help("write: snapshot DIR 24h"));
     }
     let path = Path::new(&dir.text);
+    if dir.text.is_empty() {
+        return Err(dir.wrong("is no folder").help("write: snapshot /var/lib/causeway 24h"));
+    }
     if path.exists() && !path.is_dir() {
         return Err(dir.wrong("is no folder").help("name a folder that this process may write to"));
     }
@@ -221,14 +254,7 @@ impl Connection {
         let read = |line: &Directive| line.read_line(PROPS, &mut connection).err();
         let wrong: Vec<_> = block.lines().iter().filter_map(read).collect();
         Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
-        let twice = |(at, line): (usize, &Directive)| {
-            let mut before = block.lines().iter().take(at);
-            before
-                .any(|other| other.name.text == line.name.text)
-                .then(|| line.name.wrong("comes twice").help("keep the line that is meant"))
-        };
-        let wrong: Vec<_> = block.lines().iter().enumerate().filter_map(twice).collect();
-        Diagnostic::joined(wrong).map_or(Ok(()), Err)?;
+        once_each(block.lines(), |_| true)?;
         let file = connection.kubeconfig.as_ref().map(|(file, _)| file);
         let ways = [&connection.endpoint, &connection.manifests, &connection.in_cluster];
         let ways: Vec<&Word> = ways.into_iter().flatten().chain(file).collect();

@@ -68,12 +68,15 @@ fn no_namespace(word: &Word) -> Diagnostic {
 /// Refuses lines that take the place of one before them.
 ///
 /// # Errors
-/// The second line of each of these names.
-pub(crate) fn once_each(lines: &[Directive], names: &[&str]) -> Result<(), Diagnostic> {
+/// The second line of each name that `counts`.
+pub(crate) fn once_each(
+    lines: &[Directive],
+    counts: impl Fn(&str) -> bool,
+) -> Result<(), Diagnostic> {
     let twice = |(at, line): (usize, &Directive)| {
         let name = &line.name;
-        let again = names.contains(&&*name.text)
-            && lines.iter().take(at).any(|other| other.name.text == name.text);
+        let again =
+            counts(&name.text) && lines.iter().take(at).any(|other| other.name.text == name.text);
         again.then(|| name.wrong("comes twice").help("keep the line that is meant"))
     };
     let wrong: Vec<_> = lines.iter().enumerate().filter_map(twice).collect();
