@@ -226,7 +226,8 @@ impl Look<'_> {
         if self.rtype != rtype::SRV {
             shown.ips().for_each(|ip| pen.address(sheet, ip));
             // A name that is an alias has nothing else (RFC 1034 §3.6.2), so addresses come before.
-            return match (shown.ips().next(), shown.names().next()) {
+            let mut names = shown.names().filter(|name| target(name).is_some());
+            return match (shown.ips().next(), names.next()) {
                 (None, Some(name)) => pen.alias(name, sheet),
                 _ => Found::Name,
             };

@@ -207,6 +207,37 @@ fn a_host_name_of_a_load_balancer_is_an_alias() {
 }
 
 #[test]
+fn a_service_with_nothing_but_odd_host_names_is_there() {
+    const ODD: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: odd, namespace: edge}
+spec: {clusterIP: 10.96.0.9, ports: [{name: https, port: 443}]}
+status: {loadBalancer: {ingress: [{hostname: 203.0.113.1}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: both, namespace: edge}
+spec: {clusterIP: 10.96.0.8, ports: [{name: https, port: 443}]}
+status: {loadBalancer: {ingress: [{hostname: 203.0.113.1}, {hostname: www.example.net}]}}
+";
+    let bench = bench(ODD, &corefile("", ""));
+    table(
+        &bench,
+        SOA,
+        &[
+            ("odd.edge.example.org", NODATA),
+            ("_https._tcp.odd.edge.example.org", NODATA),
+            ("_https._tcp.odd.edge.example.org SRV", NODATA),
+            (
+                "both.edge.example.org CNAME",
+                "NOERROR aa rd | both.edge.example.org. 5 CNAME www.example.net.",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn ports_have_srv_records_with_their_share() {
     let bench = bench(EDGE, &corefile("", "ttl 30"));
     let glue = "lb.edge.example.org. 30 A 203.0.113.7; lb.edge.example.org. 30 A 203.0.113.8; \

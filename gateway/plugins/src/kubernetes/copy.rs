@@ -1,6 +1,7 @@
 //! Copies of zones for `transfer`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use engine::{Fault, Stream, Transfer, Wanted};
 use k8s::{EndpointRef, Reader, ServiceKind, ServiceRef, Store, Touched};
@@ -12,7 +13,7 @@ use crate::shared::cluster::address::{is_reverse, reverse_name, run};
 use crate::shared::cluster::copy::{port_names, service_keys, unit_of};
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{NAME_SERVER, NOT_KNOWN, NOT_READY};
+use crate::shared::cluster::{NAME_SERVER, NOT_KNOWN, NOT_READY, TOO_LONG};
 use crate::shared::journal::{Book, Stems};
 use crate::shared::sheet::Sheet;
 
@@ -166,6 +167,13 @@ impl Cluster {
         let Some(name) = self.service_name(service.name(), service.namespace(), zone) else {
             return;
         };
+        let look = Look { cluster: self, member, reader, zone, name: &name, rtype: rtype::CNAME };
+        if look.is_too_long(&Service::of(*service)) && !self.told.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                target: "plugin/kubernetes",
+                "copies of {zone} lack what such as {name} have: {TOO_LONG} (told once)"
+            );
+        }
         // A stated server's records are the zone's own.
         if !self.servers.within(zone).any(|server| *server == name) {
             // An alias has nothing else (RFC 1034 §3.6.2); there may be names below it.

@@ -11,7 +11,7 @@ use super::{Cluster, Pods};
 use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
 use crate::shared::cluster::name::Wanted;
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{Found, status};
+use crate::shared::cluster::{Found, TOO_LONG, status};
 use crate::shared::sheet::Sheet;
 
 /// The most endpoints, ports or addresses that are listed.
@@ -53,7 +53,11 @@ impl Cluster {
                 if let Found::Alias(target) = &found {
                     end = format!("; it stands for {target}");
                 } else if !answered {
-                    end = ": there, and without records of this type".to_owned();
+                    let long = look.service_of().is_some_and(|(_, one)| look.is_too_long(&one));
+                    end = match long {
+                        true => format!(": there, but {TOO_LONG}"),
+                        false => ": there, and without records of this type".to_owned(),
+                    };
                 }
                 tell(&look, format!("{}{end}", look.what()));
             }

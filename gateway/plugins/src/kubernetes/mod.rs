@@ -19,6 +19,7 @@ pub(crate) mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use engine::Descriptor;
 use wire::Name;
@@ -77,6 +78,8 @@ struct Cluster {
     pointers: Pointers,
     /// What others copy of the zones.
     journals: Journals,
+    /// Whether the log was told of names that copies lack.
+    told: AtomicBool,
 }
 
 /// What names of pods give.

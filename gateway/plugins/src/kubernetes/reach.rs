@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use k8s::{Ips, PortRef, Ports, Reader};
+use k8s::{Ips, PortRef, Ports, Reader, ServiceKind};
 use wire::{Section, rtype};
 
 use super::Cluster;
@@ -10,7 +10,7 @@ use super::lookup::Look;
 use crate::shared::cluster::name::Part;
 use crate::shared::cluster::reach::{Way, host_name};
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{Found, OTHER, found, has_protocol, is_port, weight};
+use crate::shared::cluster::{Found, OTHER, TOO_LONG, found, has_protocol, is_port, weight};
 use crate::shared::sheet::Sheet;
 
 /// What is said of a service that none of the ways leads to, before their words.
@@ -29,15 +29,10 @@ impl Look<'_> {
             Some(Way::Endpoints) => {
                 self.pen().part_of_endpoints(&service.endpoints, own, part, sheet)
             }
-            Some(way) => {
-                let ips = way.ips(service);
-                let balancer = service.balancer();
-                let balancer = balancer.filter(|_| way == Way::LoadBalancer && ips.is_empty());
-                match balancer.as_ref().and_then(host_name) {
-                    Some(name) => self.by_host_name(service, name, part, sheet),
-                    None => self.by_addresses(service, ips, own, part, sheet),
-                }
-            }
+            Some(way) => match balancer_name(service, way) {
+                Some(name) => self.by_host_name(service, name, part, sheet),
+                None => self.by_addresses(service, way.ips(service), own, part, sheet),
+            },
             None => {
                 let there = has_part(service.ports, part);
                 if there && matches!(self.rtype, rtype::A | rtype::AAAA | rtype::SRV) {
@@ -46,6 +41,15 @@ impl Look<'_> {
                 found(there)
             }
         }
+    }
+
+    /// Whether a service's name stands for one that is too long in the zone.
+    pub(super) fn is_too_long(&self, service: &Service<'_>) -> bool {
+        let text = match service.kind {
+            ServiceKind::ExternalName => Some(service.external()),
+            _ => self.cluster.reach.way(service).and_then(|way| balancer_name(service, way)),
+        };
+        text.is_some_and(|text| self.pen().is_too_long(text))
     }
 
     /// Writes what a service with these addresses has: they, and its own ports.
@@ -97,11 +101,20 @@ impl Look<'_> {
         };
         let mut ports = service.ports.filter(|port| is_port(port, name, protocol)).peekable();
         let there = ports.peek().is_some();
+        if there && self.rtype == rtype::SRV && self.pen().is_too_long(host) {
+            sheet.answer().options.push_ede(OTHER, TOO_LONG);
+        }
         if let (rtype::SRV, Some(host)) = (self.rtype, self.pen().target(host)) {
             ports.for_each(|port| self.pen().srv(sheet, weight(1), port.number, host.wire()));
         }
         found(there)
     }
+}
+
+/// The host name that a service reached so has in place of addresses.
+fn balancer_name<'a>(service: &Service<'a>, way: Way) -> Option<&'a [u8]> {
+    let by_name = way == Way::LoadBalancer && way.ips(service).is_empty();
+    service.balancer().filter(|_| by_name).as_ref().and_then(host_name)
 }
 
 /// Whether a service with these ports has this part.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use config::value::ResolvConf;
 use config::{Diagnostic, Directive, Prop, Word};
@@ -303,6 +304,7 @@ pub(super) fn set_up_with(
         members,
         pointers,
         journals,
+        told: AtomicBool::new(false),
     };
     let plugin = Kubernetes(Arc::new(cluster));
     if plugin.0.members.are_several() {

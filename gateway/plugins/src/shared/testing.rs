@@ -37,15 +37,24 @@ impl Log for Keeper {
 
 /// The lines that this thread has logged since the last look, written as the process does.
 pub(crate) fn logged() -> Vec<String> {
+    let own = thread::current().id();
+    taken(|id, _| id == own)
+}
+
+/// The lines with a text that any thread has logged since the last look.
+pub(crate) fn logged_by_any(text: &str) -> Vec<String> {
+    taken(|_, line| line.contains(text))
+}
+
+/// Takes lines out.
+fn taken(counts: impl Fn(ThreadId, &str) -> bool) -> Vec<String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         log::set_boxed_logger(Box::new(Keeper)).unwrap();
         log::set_max_level(LevelFilter::Debug);
     });
     let mut all = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-    let own = thread::current().id();
-    let lines = all.extract_if(.., |(id, _)| *id == own).map(|(_, line)| line);
-    lines.collect()
+    all.extract_if(.., |(id, line)| counts(*id, line)).map(|(_, line)| line).collect()
 }
 
 /// Answers by the first label: `nx`, `nodata`, `refused` (written), `fail` (not written), `quiet` (a fault without words),

@@ -29,7 +29,9 @@ use k8s::{ServiceKind, ServiceRef};
 
 pub(crate) use calls::Calls;
 use member::Members;
-pub(crate) use pen::{Found, Home, Pen, at_apex, found, has_protocol, is_port, target, weight};
+pub(crate) use pen::{
+    Found, Home, Pen, TOO_LONG, at_apex, found, has_protocol, is_port, target, weight,
+};
 use pointers::Pointers;
 pub(crate) use soa::{NAME_SERVER, SOA_TTL, Soa};
 pub(crate) use verdict::{Verdict, zone_of};

@@ -5,10 +5,13 @@ use std::net::IpAddr;
 use k8s::{Address, EndpointRef, EndpointsIter, PortRef, Ports, Protocol};
 use wire::{Name, Section, Srv, rtype};
 
-use super::Calls;
 use super::address::undashed;
 use super::name::Part;
+use super::{Calls, OTHER};
 use crate::shared::sheet::Sheet;
+
+/// What is said of a name that stands for one that has no room here: zones may be longer than what clusters call themselves.
+pub(crate) const TOO_LONG: &str = "the name that it stands for is too long in this zone";
 
 /// What a look-up found.
 #[derive(Debug)]
@@ -70,18 +73,31 @@ impl Pen<'_> {
         sheet.srv(self.name.wire(), Srv { priority: 0, weight, port }, target);
     }
 
-    /// Writes that the name is another one for `text`.
+    /// Writes that the name is another one for `text`; one that is too long here is not written, and the name there all the same,
+    /// as others may be below it (RFC 8020 §2).
     pub(crate) fn alias(&self, text: &[u8], sheet: &mut Sheet<'_>) -> Found {
-        self.target(text).map_or(Found::Nothing, |target| self.alias_of(target, sheet))
+        match self.target(text) {
+            Some(target) => self.alias_of(target, sheet),
+            None if self.is_too_long(text) => {
+                sheet.answer().options.push_ede(OTHER, TOO_LONG);
+                Found::Name
+            }
+            None => Found::Nothing,
+        }
     }
 
-    /// Reads the name that an object states, as it is here; an address is none.
+    /// Reads the name that an object states, as it is here; an address is none, nor is what would be too long.
     pub(crate) fn target(&self, text: &[u8]) -> Option<Name> {
         let target = target(text)?;
         match &self.home {
             Some(home) => home.translate(target),
             None => Some(target),
         }
+    }
+
+    /// Whether an object states a name that would be too long here.
+    pub(crate) fn is_too_long(&self, text: &[u8]) -> bool {
+        target(text).is_some() && self.target(text).is_none()
     }
 
     /// Writes that the name is another one for one that has been read.
