@@ -11,6 +11,7 @@ use crate::{
     limit::{BURST, Limits},
     object::{Event, Kind, Meta, Object},
     probe::State,
+    set::escape,
     store::Keep,
     watch::{Common, Follower},
 };
@@ -205,14 +206,8 @@ impl Follower {
 
 /// A name as one segment of a path (RFC 3986 §3.3), which it does not leave whatever is in it.
 fn segment(name: &str) -> String {
-    let mut segment = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => segment.push(byte.into()),
-            other => segment += &format!("%{other:02X}"),
-        }
-    }
-    segment
+    // Dots alone would be steps of the path (§5.2.4).
+    escape(name).replace('.', "%2E")
 }
 
 #[cfg(test)]

@@ -143,7 +143,17 @@ impl Folder {
         };
         let file = path.display().to_string();
         let good = wrong.is_empty();
-        problems.extend(wrong.into_iter().map(|problem| Problem { file: file.clone(), ..problem }));
+        let kept = self.files.get(&path).is_some_and(|old| old.good);
+        let served = match documents.is_empty() {
+            _ if kept => "what it said before is served on",
+            true => "nothing of it is served",
+            false => "what is good in it is served",
+        };
+        problems.extend(wrong.into_iter().map(|problem| Problem {
+            file: file.clone(),
+            what: format!("{}; {served}", problem.what),
+            ..problem
+        }));
         match self.files.get_mut(&path) {
             Some(old) if !good && old.good => {
                 old.stamp = stamp;

@@ -301,7 +301,7 @@ fn selectors(config: &Config, kind: Kind) -> String {
 }
 
 /// Escapes a query's value (RFC 3986, section 2.1).
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -321,7 +321,7 @@ async fn read(
     progress: watch::Sender<()>,
 ) {
     let store = writer.store().clone();
-    let mut said = None;
+    let (mut said, mut known) = (None, false);
     loop {
         let looked = tokio::task::spawn_blocking(move || {
             let look = folder.look();
@@ -332,15 +332,16 @@ async fn read(
         let state = match look {
             Ok(look) => {
                 for problem in &look.problems {
-                    log::error!(target: crate::LOG, "{problem}; what it said before is served on");
+                    log::error!(target: crate::LOG, "{problem}");
                 }
                 look.events.iter().flatten().for_each(|event| writer.apply(event));
-                said = None;
+                (said, known) = (None, true);
                 State::Watching
             }
             Err(problem) => {
                 if said.as_ref() != Some(&problem) {
-                    log::error!(target: crate::LOG, "{problem}; what was read before is served on");
+                    let end = if known { "; what was read before is served on" } else { "" };
+                    log::error!(target: crate::LOG, "{problem}{end}");
                     said = Some(problem);
                 }
                 State::Failing

@@ -221,6 +221,24 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
         let what = error.without_snippet().to_string();
         let what = what.lines().next().unwrap_or_default();
         // The place within the document would contradict that within the file.
-        (line, what.rsplit_once(" at line ").map_or(what, |(what, _)| what).to_owned())
+        let what = what.rsplit_once(" at line ").map_or(what, |(what, _)| what);
+        let field = error.location().and_then(|at| field(text, at.line(), at.column()));
+        let what = match (field, what.strip_prefix("invalid ")) {
+            (Some(field), Some("u16")) => format!("{field:?} is no whole number from 0 to 65535"),
+            (Some(field), _) => format!("{field:?}: {what}"),
+            (None, _) => what.to_owned(),
+        };
+        (line, what)
     })
+}
+
+/// The key whose value begins at a place, both counted from 1.
+fn field(text: &str, line: u64, column: u64) -> Option<&str> {
+    let nth = |at: u64| usize::try_from(at.checked_sub(1)?).ok();
+    let line = text.lines().nth(nth(line)?)?;
+    let end = line.char_indices().nth(nth(column)?).map_or(line.len(), |(at, _)| at);
+    let before = line.get(..end)?.trim_end().strip_suffix(':')?.trim_end_matches(['"', '\'']);
+    let part = |sign: char| sign.is_ascii_alphanumeric() || "-_./".contains(sign);
+    let key = before.rsplit(|sign| !part(sign)).next()?;
+    Some(key).filter(|key| !key.is_empty())
 }

@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use crate::{
-    Address, ImportKind, Keep, Protocol, ServiceKind, from_yaml, manifests::Folder,
-    resolve::Filter, store_from_yaml,
+    Address, ImportKind, Keep, Protocol, ServiceKind, from_yaml,
+    manifests::{Folder, Look},
+    resolve::Filter,
+    store_from_yaml,
 };
 
 /// Keeps everything.
@@ -132,7 +134,17 @@ fn errors_name_their_line_and_what_is_wrong() {
         (
             "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 99999}]}\n",
             4,
-            "invalid u16",
+            "\"port\" is no whole number from 0 to 65535",
+        ),
+        (
+            "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  ports:\n  - name: x\n    port: many\n",
+            7,
+            "\"port\" is no whole number from 0 to 65535",
+        ),
+        (
+            "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  ports: 7\n",
+            5,
+            "\"ports\": ",
         ),
         ("---\nfoo: bar\n", 2, "no `kind`"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: [\n", 4, ""),
@@ -229,22 +241,31 @@ fn a_bad_file_keeps_its_last_good_state_and_the_others_are_served() {
     folder.write("notes.txt", "kind: [\n");
     let mut source = Folder::new(folder.path.clone(), Filter::default());
     let (mut writer, store) = crate::Writer::new(all(), std::sync::Arc::new(crate::Quiet));
-    let look = source.look().unwrap();
-    look.events.unwrap().iter().for_each(|event| writer.apply(event));
+    let mut look = source.look().unwrap();
+    look.events.take().unwrap().iter().for_each(|event| writer.apply(event));
     assert_eq!(look.problems.len(), 1);
     assert!(
         look.problems[0].file.ends_with("b.yaml") && look.problems[0].line >= 3,
         "{}",
         look.problems[0]
     );
+    let end = |look: &Look| {
+        let (_, end) = look.problems[0].what.rsplit_once("; ").unwrap();
+        end.to_owned()
+    };
+    assert_eq!(end(&look), "what is good in it is served");
     assert_eq!(store.read().services().len(), 2, "the good documents of a bad file are served");
     assert!(source.look().unwrap().events.is_none(), "nothing changed");
 
     folder.write("a.yaml", "kind: Service\napiVersion: v1\nmetadata: {name: 'A A'}\n");
     let look = source.look().unwrap();
     assert_eq!((look.events.is_none(), look.problems.len()), (true, 1));
+    assert_eq!(end(&look), "what it said before is served on");
     assert!(store.read().service(b"\x01a\x07default").is_some());
 
+    folder.write("new.yaml", "kind: [\n");
+    assert_eq!(end(&source.look().unwrap()), "nothing of it is served");
+    std::fs::remove_file(folder.path.join("new.yaml")).unwrap();
     std::fs::remove_file(folder.path.join("a.yaml")).unwrap();
     folder.write("b.yaml", &(service("c") + "---\n" + &service("d")));
     source.look().unwrap().events.unwrap().iter().for_each(|event| writer.apply(event));
