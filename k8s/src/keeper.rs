@@ -204,7 +204,9 @@ impl Warned {
             self.0.push((one.clone(), over));
             let what = one.kind.replace('_', " ");
             let from = &one.from;
-            said.push(if over {
+            said.push(if over && one.kind == "exec" {
+                format!("what {from} issued has ended, and it has issued nothing newer: see that it can sign in, it is asked again without a restart")
+            } else if over {
                 format!("the {what} of {from} has ended: replace it, it is taken over without a restart")
             } else {
                 let left = span(end - now);

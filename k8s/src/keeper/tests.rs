@@ -49,13 +49,18 @@ fn the_ends_of_credentials_are_read() {
 fn the_log_warns_once_before_an_end_and_once_after_it() {
     let one = Credential { kind: "token", from: "the file t".to_owned(), life: Some((0, 1000)) };
     let mut warned = Warned::default();
-    let credentials = [one.clone(), Credential { kind: "exec", ..one.clone() }];
+    let from = "the credential program \"login\"".to_owned();
+    let credentials = [one.clone(), Credential { kind: "exec", from, ..one.clone() }];
     assert_eq!(warned.tell(&credentials, 899), [""; 0]);
     let near =
         "the token of the file t ends in 100 s: replace it, it is taken over without a restart";
     assert_eq!(warned.tell(&credentials, 900), [near]);
     assert_eq!(warned.tell(&credentials, 950), [""; 0]);
-    assert_eq!(warned.tell(&credentials, 1000).len(), 2);
+    let over = [
+        "the token of the file t has ended: replace it, it is taken over without a restart",
+        "what the credential program \"login\" issued has ended, and it has issued nothing newer: see that it can sign in, it is asked again without a restart",
+    ];
+    assert_eq!(warned.tell(&credentials, 1000), over);
     assert_eq!(warned.tell(&credentials, 1001), [""; 0]);
     // Another one is another matter.
     let next = Credential { life: Some((1000, 2000)), ..one };

@@ -69,6 +69,11 @@ impl<'n> Place<'n> {
 }
 
 impl Why<'_> {
+    /// Whether it is the same whatever is in a cluster, so that none is to be named with it.
+    fn is_of_words(self) -> bool {
+        matches!(self, Why::Form | Why::Servers | Why::PodsDisabled | Why::NoAddress(_))
+    }
+
     /// How much it tells: 0 if the name is of nothing in the cluster, 1 if it is of a namespace there, 2 if of an object.
     fn weight(self) -> u8 {
         match self {
@@ -162,7 +167,7 @@ impl Display for Said<'_> {
         match self.why {
             Why::Form => f.write_str("no name of a cluster has this form")?,
             Why::Servers => f.write_str("other name servers are stated")?,
-            Why::Unsynced => f.write_str(crate::shared::cluster::NOT_KNOWN)?,
+            Why::Unsynced => return f.write_str(&self.member.not_known),
             Why::NoNamespace(name) => write!(f, "no namespace \"{}\"", Label(name))?,
             Why::NoService(place) => write!(f, "no {place}")?,
             Why::Hidden(place) => write!(f, "no ready endpoint, ignored: {place}")?,
@@ -184,6 +189,9 @@ impl Display for Said<'_> {
             }
             Why::Unknown(ip) => write!(f, "nothing has {ip}")?,
             Why::NoType => f.write_str("no record of this type")?,
+        }
+        if self.why.is_of_words() {
+            return Ok(());
         }
         match (self.why.weight() < 2 && self.members.are_several(), &*self.member.name) {
             (true, _) => {

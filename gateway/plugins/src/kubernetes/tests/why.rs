@@ -127,6 +127,9 @@ fn of_several_clusters_the_one_that_knows_most_says_why() {
             "none.shop.svc",
             "no ready endpoint: service \"none\" in namespace \"shop\" of cluster prod",
         ),
+        // What is so whatever the clusters have is of none of them.
+        ("a.b.c", "no name of a cluster has this form"),
+        ("10-244-0-1.shop.pod", "names of pods are disabled"),
     ] {
         let reply = bench.now(&format!("{name}.cluster.local +edns"));
         assert!(reply.ends_with(&format!(" | EDE 0 {want}")), "{name}: {reply}");
