@@ -50,7 +50,7 @@ fn the_log_warns_once_before_an_end_and_once_after_it() {
     let one = Credential { kind: "token", from: "the file t".to_owned(), life: Some((0, 1000)) };
     let mut warned = Warned::default();
     let from = "the credential program \"login\"".to_owned();
-    let credentials = [one.clone(), Credential { kind: "exec", from, ..one.clone() }];
+    let credentials = [one.clone(), Credential { kind: "exec", from, ..one }];
     assert_eq!(warned.tell(&credentials, 899), [""; 0]);
     let near =
         "the token of the file t ends in 100 s: replace it, it is taken over without a restart";

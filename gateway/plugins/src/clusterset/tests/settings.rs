@@ -36,10 +36,18 @@ fn wrong_words_are_refused_with_a_remedy() {
         ("clusterset.local", "cluster east\nreach endpoints endpoints", "comes twice"),
         ("clusterset.local", "cluster east\nttl 3601", "ttl must be in range [0, 3600]"),
         ("clusterset.local", "clusters east", "clusters"),
-        ("clusterset.local", "cluster east\nreach endpoints\nreach clusterip", "'reach' comes twice"),
+        (
+            "clusterset.local",
+            "cluster east\nreach endpoints\nreach clusterip",
+            "'reach' comes twice",
+        ),
         ("clusterset.local", "cluster east\nttl 5\nttl 6", "'ttl' comes twice"),
         ("clusterset.local", "cluster east\nkeep 1h\nkeep 2h", "'keep' comes twice"),
-        ("clusterset.local", "cluster east\nsource imports\nsource exports", "'source' comes twice"),
+        (
+            "clusterset.local",
+            "cluster east\nsource imports\nsource exports",
+            "'source' comes twice",
+        ),
         ("clusterset.local", "cluster east\nnamespaces shop Pay", "'Pay' is no namespace"),
         ("clusterset.local", "cluster east\nnamespaces shop ../a", "'../a' is no namespace"),
     ] {

@@ -3,6 +3,7 @@
 mod declared;
 mod differences;
 mod endpoints;
+mod long;
 mod names;
 mod pods;
 mod reach;
