@@ -30,8 +30,7 @@ use crate::shared::{file, host, ttl};
 /// The time to live of records where none is stated, in seconds.
 const TTL: u32 = 5;
 /// Words that CoreDNS does not have: of its own the last line counts, or all do.
-const OWN: [&str; 7] =
-    ["reach", "ptr", "manifests", "in_cluster", "snapshot", "verify", "domain"];
+const OWN: [&str; 7] = ["reach", "ptr", "manifests", "in_cluster", "snapshot", "verify", "domain"];
 /// Where the machine's own search domains are.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -365,7 +364,8 @@ impl Config {
             let wrong = word.wrong(format_args!("stands beside the declared cluster '{cluster}'"));
             return Err(wrong.help(format!("write it in the block cluster://{cluster}")));
         }
-        if let (Some((word, _)), false) = (&self.namespace_labels, self.namespaces.names.is_empty()) {
+        if let (Some((word, _)), false) = (&self.namespace_labels, self.namespaces.names.is_empty())
+        {
             let wrong = word.wrong("and namespaces cannot both be set");
             return Err(wrong.help("keep the one that says which namespaces are meant"));
         }
@@ -379,7 +379,8 @@ impl Config {
             );
         }
         if let (Some((word, Pointers::All)), [] | [_]) = (&self.pointers, &self.clusters[..]) {
-            let odd = word.wrong("all has no effect: one cluster alone has all names of an address");
+            let odd =
+                word.wrong("all has no effect: one cluster alone has all names of an address");
             setup.warn(odd.help("take it away, or name the clusters: cluster NAME NAME..."));
         }
         if let (Some((word, order)), Some(none)) = (&self.reach, &self.no_endpoints)
