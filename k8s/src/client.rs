@@ -42,6 +42,7 @@ use crate::{
     probe::Probe,
     proto::{self, Status},
     store::unix_time,
+    url::{self, Login},
 };
 
 /// How long a TCP connection with its TLS handshake may take: short, so that a server that comes back is found soon.
@@ -612,6 +613,8 @@ impl Session {
     /// Reads configuration and credentials, and makes a client of them.
     async fn new(source: &Source, number: u64) -> Result<Self, Refusal> {
         let (mut config, files) = configuration(source).await?;
+        let (url, login) = url::apart(std::mem::take(&mut config.cluster_url))?;
+        config.cluster_url = url;
         let (mut until, mut issued) = (None, None);
         if let Some(exec) = config.auth_info.exec.take() {
             let expires = exec::run(&exec, &mut config.auth_info).await?;
@@ -621,6 +624,12 @@ impl Session {
             let end = expires.unwrap_or(u64::MAX);
             let margin = (end.saturating_sub(now) / 5).min(60);
             until = Some((AtomicU64::new(end.saturating_sub(margin)), end));
+        }
+        // What the address has wins, as with kubectl.
+        if let Some(Login { user, password }) = login {
+            let auth = &mut config.auth_info;
+            (auth.token, auth.token_file) = (None, None);
+            (auth.username, auth.password) = (Some(user), Some(password.into()));
         }
         if let Some(proxy) = &config.proxy_url {
             let host = proxy.host().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What a watch set is configured by.
 
 use std::{
+    fmt,
     io::{Error, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
@@ -8,7 +9,14 @@ use std::{
 
 use kube::config::{Kubeconfig, KubeconfigError};
 
-use crate::{client::causes, limit::Limits, selector::Selector, snapshot::Snapshot, store::Keep};
+use crate::{
+    client::causes,
+    limit::Limits,
+    selector::Selector,
+    snapshot::Snapshot,
+    store::Keep,
+    url::{self, bare},
+};
 
 /// How often a store is compared with its cluster where nothing is stated.
 pub const VERIFY: Duration = Duration::from_secs(6 * 3600);
@@ -43,14 +51,14 @@ pub(crate) fn kubeconfig(file: &Path) -> Result<Kubeconfig, String> {
     })
 }
 
-/// Where a cluster is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// Where a cluster is. Its debug form has no password.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The cluster that this process runs in, by its service account.
     InCluster,
     /// An API server by its address.
     Endpoint {
-        /// The address, such as `https://198.51.100.1:6443`.
+        /// The address, such as `https://198.51.100.1:6443`; a name and password in it are used as those of a kubeconfig are.
         url: String,
         /// Files to authenticate both sides by.
         tls: Option<Tls>,
@@ -64,6 +72,22 @@ pub enum Source {
     },
     /// A folder of manifests.
     Manifests(PathBuf),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InCluster => f.write_str("InCluster"),
+            Self::Endpoint { url, tls } => {
+                f.debug_struct("Endpoint").field("url", &bare(url)).field("tls", tls).finish()
+            }
+            Self::Kubeconfig { file, context } => {
+                let mut form = f.debug_struct("Kubeconfig");
+                form.field("file", file).field("context", context).finish()
+            }
+            Self::Manifests(folder) => f.debug_tuple("Manifests").field(folder).finish(),
+        }
+    }
 }
 
 impl Source {
@@ -228,18 +252,15 @@ impl Config {
         text
     }
 
-    /// Gives a text that two configurations have in common exactly if they can share a connection and its limits.
+    /// Gives a text that two configurations have in common exactly if they can share a connection and its limits. It has no
+    /// secrets: a password in an address is in it as a number alone.
     pub(crate) fn connection_key(&self) -> String {
-        format!("{:?} {:?} {}", self.source, self.limits, self.agent)
+        let login = match &self.source {
+            Source::Endpoint { url, .. } => url::number(url),
+            Source::InCluster | Source::Kubeconfig { .. } | Source::Manifests(_) => 0,
+        };
+        format!("{:?} {login:x} {:?} {}", self.source, self.limits, self.agent)
     }
-}
-
-/// Gives an address without a name and password in it.
-fn bare(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
 }
 
 /// Makes the `User-Agent` of requests: the program's version, the commit it was built from, and the platform.

@@ -42,6 +42,7 @@ mod snapshot;
 mod standing;
 mod store;
 mod stream;
+mod url;
 mod verify;
 mod watch;
 mod yaml;

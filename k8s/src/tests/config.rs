@@ -1,8 +1,118 @@
 //! What can be said of a kubeconfig without asking anybody.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use crate::{Config, Source};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::json;
+
+use super::api::{Answer, Api};
+use crate::{
+    Config, Probe, Source,
+    client::{Connection, Failure},
+};
+
+/// Remembers the hosts that it is told of.
+#[derive(Debug, Default)]
+struct Hosts(Mutex<Vec<String>>);
+
+impl Probe for Hosts {
+    fn request(&self, _code: &str, _method: &str, host: &str) {
+        self.0.lock().unwrap().push(host.to_owned());
+    }
+
+    fn latency(&self, _verb: &str, host: &str, _seconds: f64) {
+        self.0.lock().unwrap().push(host.to_owned());
+    }
+
+    fn limited(&self, _verb: &str, host: &str, _seconds: f64) {
+        self.0.lock().unwrap().push(host.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_password_in_an_address_is_used_and_not_shown() {
+    let api = Api::start(|_, _| Answer::Whole(200, "{}".to_owned())).await;
+    let host = api.address.to_string();
+    let url = format!("http://me:hunt%40er%2F2:@{host}");
+    let file = std::env::temp_dir().join(format!("causeway-k8s-login-{}", std::process::id()));
+    let kubeconfig = json!({
+        "clusters": [{ "name": "c", "cluster": { "server": url } }],
+        "users": [{ "name": "u", "user": { "token": "other" } }],
+        "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
+        "current-context": "x",
+    });
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    for source in [
+        Source::Endpoint { url: url.clone(), tls: None },
+        Source::Kubeconfig { file: file.clone(), context: None },
+    ] {
+        let config = Config::new(source);
+        let hosts = Arc::new(Hosts::default());
+        let probe: Arc<dyn Probe> = Arc::<Hosts>::clone(&hosts);
+        let connection = Connection::open(&config, &probe);
+        connection.get("/version", true, Duration::from_secs(10)).await.unwrap();
+        let asked = api.asked("/version").pop().unwrap().header;
+        let basic = format!("basic {}", BASE64_STANDARD.encode("me:hunt@er/2:")).to_lowercase();
+        assert!(asked.contains(&format!("authorization: {basic}\r\n")), "{asked}");
+        assert!(asked.contains(&format!("host: {host}\r\n")), "{asked}");
+        let connected = connection.connected();
+        assert_eq!(connected.host, host);
+        assert_eq!(
+            connected.credentials.iter().map(|one| one.kind).collect::<Vec<_>>(),
+            ["password"]
+        );
+        let hosts = hosts.0.lock().unwrap();
+        assert!(hosts.len() == 3 && hosts.iter().all(|one| *one == host), "{hosts:?}");
+        for shown in [
+            format!("{connected:?}"),
+            format!("{connection:?}"),
+            format!("{config:?}"),
+            config.key(),
+            config.identity(),
+        ] {
+            assert!(!shown.contains("hunt"), "{shown}");
+        }
+    }
+    std::fs::remove_file(&file).unwrap();
+    // Who has another password has another connection.
+    let key = |login: &str| {
+        let url = format!("http://{login}@{host}");
+        Config::new(Source::Endpoint { url, tls: None }).key()
+    };
+    assert_eq!(key("me:one"), key("me:one"));
+    assert_ne!(key("me:one"), key("me:two"));
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_shows_no_password() {
+    for (url, want) in [
+        ("http://me:hunter/2@127.0.0.1:1", "write /, ? and # in a name or password as %2F"),
+        ("http://me:hunter?2@127.0.0.1:1", "write /, ? and # in a name or password as %2F"),
+        ("http://me:hunter@", ""),
+        ("http://me:hunter@127.0.0.1:hunter", ""),
+        ("http://me:%ffhunter@127.0.0.1:1", "has a name or password that is no UTF-8"),
+        ("http://me:hunter@@127.0.0.1:1", ""),
+        ("http://me:hun ter@127.0.0.1:1", ""),
+        ("/hunter", "has no host"),
+        ("", ""),
+    ] {
+        let config = Config::new(Source::Endpoint { url: url.to_owned(), tls: None });
+        let probe: Arc<dyn Probe> = Arc::new(Hosts::default());
+        let connection = Connection::open(&config, &probe);
+        let failed =
+            connection.get("/version", true, Duration::from_millis(200)).await.unwrap_err();
+        let connected = connection.connected();
+        let shown =
+            format!("{failed} {} {} {}", connection.name(), connected.host, connected.source);
+        assert!(!shown.contains("hun"), "{url}: {shown}");
+        assert!(shown.contains(want), "{url}: {shown}");
+        assert!(want.is_empty() || matches!(failed, Failure::Credentials(_)), "{url}: {shown}");
+    }
+}
 
 #[test]
 fn each_cluster_has_a_word_of_its_own() {

@@ -183,6 +183,36 @@ fn a_password_in_a_wrong_address_is_not_told() {
 }
 
 #[test]
+fn a_password_in_an_address_is_shown_by_nothing_that_is_said_of_it() {
+    let source = "https://me:hunter2@198.51.100.1:6443";
+    let shown = |odd: &config::Diagnostic, text: &str| {
+        let lines = |_: &std::path::Path| Some(text.to_owned());
+        odd.render(&lines) + &odd.render_warning(&lines)
+    };
+    for properties in [
+        format!("endpoint {source} https://198.51.100.2:6443"),
+        format!("endpoint https://198.51.100.2:6443 {source}"),
+    ] {
+        let text = corefile("cluster.local", &properties);
+        let bench = bench(ANY, &text);
+        let [warning] = &bench.built.warnings[..] else { panic!("{:?}", bench.built.warnings) };
+        let shown = shown(warning, &text);
+        assert!(shown.contains("is passed over") && !shown.contains("hunter2"), "{shown}");
+    }
+    for (declared, want) in [
+        (format!("manifests .\n endpoint {source}"), "a second way to connect"),
+        (format!("endpoint {source}\n endpoint {source}"), "'endpoint' comes twice"),
+    ] {
+        let text = format!(
+            "cluster://prod {{\n {declared}\n}}\ncluster.local {{\n kubernetes {{\n cluster prod\n }}\n}}\n"
+        );
+        let wrong = Bench::try_new(crate::CHAIN, &text).err().unwrap();
+        let shown: String = wrong.iter().map(|wrong| shown(wrong, &text)).collect();
+        assert!(shown.contains(want) && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
 fn a_place_of_a_cluster_that_is_none_is_refused() {
     let chain = crate::CHAIN;
     for (properties, want) in [

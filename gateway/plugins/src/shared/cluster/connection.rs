@@ -9,7 +9,7 @@ use http::Uri;
 use k8s::{Limits, Snapshot, Tls};
 use wire::Name;
 
-use super::words::once_each;
+use super::words::{once_each, private};
 use crate::shared::file;
 
 /// How long the start waits for the cluster where nothing else is stated.
@@ -80,15 +80,17 @@ pub(crate) const PROPS: &[Prop<Connection>] = &[
         name: "endpoint",
         words: "URL",
         set: |connection, words| {
-            let url = words.one()?;
-            connection.warnings.extend(endpoint(url)?);
-            connection.endpoint = Some(url.clone());
+            let first = words.one()?.clone();
+            connection.warnings.extend(endpoint(&first)?);
             if let [more, ..] = words.rest() {
-                let odd = more.wrong("is passed over: only the first API server is used");
-                connection
-                    .warnings
-                    .push(odd.help("name one address, of a load balancer if there are more"));
+                let odd = match private(more) {
+                    true => more.fault("a second address is passed over"),
+                    false => more.wrong("is passed over: only the first API server is used"),
+                };
+                let odd = odd.help("name one address, of a load balancer if there are more");
+                connection.warnings.push(hidden(&first, hidden(more, odd)));
             }
+            connection.endpoint = Some(first);
             Ok(())
         },
     },
@@ -192,6 +194,11 @@ fn count(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "not a whole number, 0 or more")
 }
 
+/// Hides the line of a word that is private.
+fn hidden(word: &Word, wrong: Diagnostic) -> Diagnostic {
+    if private(word) { wrong.hide() } else { wrong }
+}
+
 /// Checks the address of an API server; gives what is odd about it. The text may have a password in it, so it is not told.
 fn endpoint(word: &Word) -> Result<Option<Diagnostic>, Diagnostic> {
     let bare = !word.text.contains("://");
@@ -207,14 +214,14 @@ fn endpoint(word: &Word) -> Result<Option<Diagnostic>, Diagnostic> {
     });
     let Some(url) = url else {
         let wrong = word.fault("the address of the API server is no URL of http or https");
-        return Err(wrong.help("write: endpoint https://198.51.100.1:6443"));
+        return Err(hidden(word, wrong.help("write: endpoint https://198.51.100.1:6443")));
     };
     let odd = bare && url.port().is_none();
     Ok(odd.then(|| {
         let odd = word.fault(
             "the address of the API server has neither scheme nor port: it is asked in clear at port 80, or beside `tls` at 443",
         );
-        odd.help("write: endpoint https://HOST:6443, or http://HOST if that is meant")
+        hidden(word, odd.help("write: endpoint https://HOST:6443, or http://HOST if that is meant"))
     }))
 }
 
@@ -265,7 +272,10 @@ impl Connection {
             }
             [_] => {}
             [_, second, ..] => {
-                let wrong = second.wrong("is a second way to connect to the cluster");
+                let wrong = match private(second) {
+                    true => second.fault("there is a second way to connect to the cluster").hide(),
+                    false => second.wrong("is a second way to connect to the cluster"),
+                };
                 let help = "a cluster has one of kubeconfig, endpoint, in_cluster and manifests";
                 return Err(wrong.help(help));
             }

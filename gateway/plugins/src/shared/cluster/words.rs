@@ -77,10 +77,18 @@ pub(crate) fn once_each(
         let name = &line.name;
         let again =
             counts(&name.text) && lines.iter().take(at).any(|other| other.name.text == name.text);
-        again.then(|| name.wrong("comes twice").help("keep the line that is meant"))
+        again.then(|| {
+            let wrong = name.wrong("comes twice").help("keep the line that is meant");
+            if line.args.iter().any(private) { wrong.hide() } else { wrong }
+        })
     };
     let wrong: Vec<_> = lines.iter().enumerate().filter_map(twice).collect();
     Diagnostic::joined(wrong).map_or(Ok(()), Err)
+}
+
+/// Whether a word may be an address with a password, which is nobody's to see.
+pub(crate) fn private(word: &Word) -> bool {
+    word.text.contains('@')
 }
 
 /// Reads the words that are left as a label selector.
