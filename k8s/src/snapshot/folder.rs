@@ -1,11 +1,12 @@
 //! Snapshots as files: found, taken in, replaced and set aside.
 
 use std::{
+    collections::hash_map::RandomState,
     fs::{self, DirBuilder, File, OpenOptions},
+    hash::BuildHasher as _,
     io::{self, BufReader, BufWriter, Seek as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::{Duration, SystemTime},
 };
 
@@ -22,9 +23,8 @@ const SKEW: u64 = 300;
 const LEFT: Duration = Duration::from_secs(600);
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
-
-/// Numbers the files that this process has begun.
-static BEGUN: AtomicU32 = AtomicU32::new(0);
+/// Names that are tried for a file, before a writer gives up.
+const TRIES: usize = 16;
 
 /// Where the snapshot of one watch set is.
 #[derive(Debug, Clone)]
@@ -176,9 +176,10 @@ impl Place {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         }
         self.tidy();
-        let number = BEGUN.fetch_add(1, Relaxed);
-        let fresh = self.dir.join(format!(".{}.{}-{number}", self.name, std::process::id()));
-        let written = self.write(&fresh, store, taken, rest);
+        // A number of the process is no help: in containers all have the same.
+        let random = || self.dir.join(format!(".{}.{:016x}", self.name, chance()));
+        let (fresh, file) = create(std::iter::repeat_with(random).take(TRIES))?;
+        let written = self.write(&fresh, file, store, taken, rest);
         if written.is_err() {
             // What cannot be removed is removed later, by its age.
             fs::remove_file(&fresh).unwrap_or_default();
@@ -186,16 +187,16 @@ impl Place {
         written
     }
 
-    /// Writes the file and moves it to its place.
+    /// Writes a new file and moves it to its place.
     fn write(
         &self,
         fresh: &Path,
+        file: File,
         store: &Store,
         taken: u64,
         rest: &mut dyn FnMut(),
     ) -> io::Result<u64> {
         let head = store.head(taken, &self.identity);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
         let out = BufWriter::with_capacity(READ, file);
         let (out, bytes) = copy::write(store, &head, out, rest)?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
@@ -221,6 +222,27 @@ impl Place {
             }
         }
     }
+}
+
+/// Creates a private file by the first of these names that nobody has.
+///
+/// # Errors
+/// Those of the file system; that all of the names are taken. What is there stays as it is.
+pub(crate) fn create(mut names: impl Iterator<Item = PathBuf>) -> io::Result<(PathBuf, File)> {
+    loop {
+        let taken = || io::Error::new(io::ErrorKind::AlreadyExists, "no name is left for a file");
+        let name = names.next().ok_or_else(taken)?;
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((name, opened?)),
+        }
+    }
+}
+
+/// A number that nobody else gets, most likely; no secret.
+fn chance() -> u64 {
+    // A hasher with a fresh key is as good as a random number here.
+    RandomState::new().hash_one(())
 }
 
 /// Hashes a text, the same in all versions of the program (FNV-1a, 64 bits).

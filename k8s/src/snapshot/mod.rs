@@ -7,9 +7,9 @@ mod keeper;
 
 use std::{io, path::PathBuf, time::Duration};
 
-#[cfg(test)]
-pub(crate) use folder::Found;
 pub(crate) use folder::Place;
+#[cfg(test)]
+pub(crate) use folder::{Found, create};
 pub(crate) use format::{Head, read};
 pub(crate) use keeper::Keeper;
 

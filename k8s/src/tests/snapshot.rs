@@ -15,7 +15,7 @@ use std::{
 use crate::{
     Config, Endpoint, Event, Keep, Kind, Meta, Object, Probe, Quiet, Slice, Snapshot, Source,
     Standing, State, Store, Writer,
-    snapshot::{Found, Head, Keeper, Place, read},
+    snapshot::{Found, Head, Keeper, Place, create, read},
     store::unix_time,
     store_from_yaml,
 };
@@ -382,6 +382,45 @@ fn two_writers_and_a_reader_in_one_folder_do_no_damage() {
     });
     assert_eq!(taken.into_inner(), 50);
     assert_eq!(folder.files().len(), 1);
+}
+
+#[test]
+fn a_file_that_another_writer_has_begun_is_left_alone() {
+    // In containers all processes have the same number, and begin to count at the same one.
+    let folder = Folder::new();
+    let place = place(&folder.0);
+    let name = place.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let theirs: Vec<_> = (0..3000)
+        .map(|number| folder.0.join(format!(".{name}.{}-{number}", std::process::id())))
+        .collect();
+    theirs.iter().for_each(|path| fs::write(path, "theirs").unwrap());
+    let (_writer, store) = live(CLUSTER);
+    save(&place, &store);
+    assert_eq!(folder.files().len(), 3001);
+    // A name that is taken is not the end.
+    let fresh = folder.0.join("fresh");
+    let names = [&theirs[0], &theirs[1], &fresh].map(PathBuf::clone);
+    let (path, _) = create(names.clone().into_iter()).unwrap();
+    assert_eq!(path, fresh);
+    assert_eq!(fs::metadata(&fresh).unwrap().mode() & 0o777, 0o600);
+    let taken = create(names.into_iter()).unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AlreadyExists);
+    assert!(theirs.iter().all(|path| fs::read(path).unwrap() == b"theirs"));
+}
+
+#[test]
+fn what_killed_writers_have_left_is_removed_when_it_is_old() {
+    let folder = Folder::new();
+    let place = place(&folder.0);
+    let name = place.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let old = std::time::SystemTime::now() - Duration::from_secs(700);
+    for (file, age) in [("1-7", Some(old)), ("00112233445566ff", Some(old)), ("0011", None)] {
+        let file = fs::File::create(folder.0.join(format!(".{name}.{file}"))).unwrap();
+        age.map_or(Ok(()), |age| file.set_modified(age)).unwrap();
+    }
+    let (_writer, store) = live(CLUSTER);
+    save(&place, &store);
+    assert_eq!(folder.files(), [format!(".{name}.0011"), name]);
 }
 
 /// Counts failures.
