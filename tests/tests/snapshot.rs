@@ -1,6 +1,7 @@
 //! Restarts while the API server is away: what was known is answered at once, and says that it may be out of date.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -150,9 +151,19 @@ fn a_restart_during_an_outage_answers_all_that_was_known() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, &bytes).expect("it is written");
-    let third = gateway(&cluster, &kept);
+    let mut third = gateway(&cluster, &kept);
     third.line("is not used, for it is damaged");
     third.ask_until("db.kept.svc.cluster.local", LIMIT, |reply| reply.addresses().len() == 2);
     check(&third, false);
     assert!(files().iter().any(|name| name.ends_with(".refused")), "{:?}", files());
+
+    // So is what anybody may have written. The folder alone is no reason, but is told of.
+    assert!(third.stop().success(), "{}", third.output());
+    for (file, mode) in [(&path, 0o666), (&kept, 0o777)] {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("the mode is set");
+    }
+    let fourth = gateway(&cluster, &kept);
+    fourth.line("may be written by everybody, who can so take snapshots away");
+    fourth.line("is not used, for it may be written by everybody");
+    fourth.ask_until("db.kept.svc.cluster.local", LIMIT, |reply| reply.addresses().len() == 2);
 }

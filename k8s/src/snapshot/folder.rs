@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Head, Refused, copy, read};
+use super::{Head, Refused, copy, owner, read};
 use crate::{
     config::{Config, Source},
     object::{Event, Kind},
@@ -82,8 +82,18 @@ impl Place {
         self.max_age
     }
 
-    /// Takes the snapshot into an empty store. One that is damaged or of something else is set aside, and one
-    /// whose time is wrong stays: the store is empty then.
+    /// What is odd about the folder, in words behind its name.
+    pub(crate) fn odd(&self) -> Option<&'static str> {
+        owner::odd_folder(&self.dir)
+    }
+
+    /// The folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Takes the snapshot into an empty store. One that is damaged, of something else, or that others may have written is set
+    /// aside, and one whose time is wrong stays: the store is empty then.
     pub(crate) fn load(&self, writer: &mut Writer) -> Found {
         let path = self.path();
         // What is no regular file may have no end, or make who opens it wait.
@@ -113,6 +123,11 @@ impl Place {
 
     /// Checks a snapshot as a whole, then takes it in.
     fn take(&self, mut file: &File, writer: &mut Writer) -> Result<Found, Refused> {
+        let found = file.metadata();
+        let found = found.map_err(|error| Refused(format!("it cannot be read: {error}")))?;
+        if let Some(why) = owner::foreign(&found) {
+            return Err(Refused(format!("it {why}: what it tells may be made up")));
+        }
         let wanted = writer.store().keep().clone();
         let mut judge = |head: &Head| {
             let held = |kind: &Kind| wanted.holds(*kind);
@@ -196,6 +211,13 @@ impl Place {
         taken: u64,
         rest: &mut dyn FnMut(),
     ) -> io::Result<u64> {
+        // Some file systems make up owners and modes. What would be refused at the start is of no use.
+        if let Some(why) = owner::foreign(&file.metadata()?) {
+            let why = format!(
+                "here a new file of mode 0600 {why} (use a file system that keeps owners and modes, or mount it with this user as the owner and files of mode 0600)"
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         let head = store.head(taken, &self.identity);
         let out = BufWriter::with_capacity(READ, file);
         let (out, bytes) = copy::write(store, &head, out, rest)?;

@@ -67,6 +67,9 @@ impl Keeper {
     pub(crate) fn load(&self, writer: &mut Writer) {
         let path = self.place.path();
         let path = path.display();
+        if let Some(odd) = self.place.odd() {
+            log::warn!(target: crate::LOG, "the folder of snapshots {} {odd}", self.place.dir().display());
+        }
         match self.place.load(writer) {
             Found::Nothing => log::debug!(target: crate::LOG, "there is no snapshot {path}"),
             Found::Taken(taken) => {

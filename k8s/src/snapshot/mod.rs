@@ -4,6 +4,7 @@ mod copy;
 mod folder;
 mod format;
 mod keeper;
+mod owner;
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -12,6 +13,8 @@ pub(crate) use folder::Place;
 pub(crate) use folder::{Found, create};
 pub(crate) use format::{Head, read};
 pub(crate) use keeper::Keeper;
+#[cfg(test)]
+pub(crate) use owner::User;
 
 use crate::{config::Config, store::Store};
 

@@ -3,7 +3,7 @@
 use std::{
     fs,
     net::Ipv4Addr,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use std::{
 use crate::{
     Config, Endpoint, Event, Keep, Kind, Meta, Object, Probe, Quiet, Slice, Snapshot, Source,
     Standing, State, Store, Writer,
-    snapshot::{Found, Head, Keeper, Place, create, read},
+    snapshot::{Found, Head, Keeper, Place, User, create, read},
     store::unix_time,
     store_from_yaml,
 };
@@ -421,6 +421,78 @@ fn what_killed_writers_have_left_is_removed_when_it_is_old() {
     let (_writer, store) = live(CLUSTER);
     save(&place, &store);
     assert_eq!(folder.files(), [format!(".{name}.0011"), name]);
+}
+
+#[test]
+fn only_what_nobody_else_may_write_is_trusted() {
+    let user = User { id: 65532, groups: vec![65532, 2000] };
+    for (owner, group, mode, want) in [
+        (65532, 65532, 0o100_600, None),
+        (65532, 0, 0o100_644, None),
+        (0, 0, 0o100_640, None),
+        // A volume with an `fsGroup`.
+        (65532, 2000, 0o100_660, None),
+        (0, 2000, 0o100_660, None),
+        (65532, 2001, 0o100_640, None),
+        (65532, 2001, 0o100_660, Some("may be written by the group 2001")),
+        (65532, 2000, 0o100_666, Some("may be written by everybody")),
+        (0, 0, 0o100_602, Some("may be written by everybody")),
+        (1000, 65532, 0o100_600, Some("is of the user 1000")),
+        (65534, 65534, 0o100_666, Some("is of the user 65534")),
+    ] {
+        let found = user.mistrusts(owner, group, mode);
+        assert_eq!(found.as_deref(), want, "{owner} {group} {mode:o}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_others_may_write_is_set_aside() {
+    let (_writer, store) = live(CLUSTER);
+    let chmod = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (mode, refused) in [(0o600, false), (0o644, false), (0o660, false), (0o666, true)] {
+        let folder = Folder::new();
+        // The folder alone is no reason: that of an `emptyDir` is everybody's.
+        chmod(&folder.0, 0o777);
+        let place = place(&folder.0);
+        save(&place, &store);
+        chmod(&place.path(), mode);
+        let (mut writer, loaded) = Writer::new(keep(), Arc::new(Quiet));
+        let found = place.load(&mut writer);
+        assert_eq!(loaded.standing() == Standing::Unsynced, refused, "{mode:o}: {found:?}");
+        assert_eq!(folder.files()[0].ends_with(".refused"), refused, "{mode:o}: {found:?}");
+        if refused {
+            let Found::Refused(why) = found else { panic!("{found:?}") };
+            assert!(why.to_string().contains("may be written by everybody"), "{why}");
+        }
+    }
+    let folder = Folder::new();
+    let place = place(&folder.0);
+    save(&place, &store);
+    match chown(place.path(), Some(12345), None) {
+        Ok(()) => {
+            let (mut writer, loaded) = Writer::new(keep(), Arc::new(Quiet));
+            let Found::Refused(why) = place.load(&mut writer) else { panic!("it is taken") };
+            assert!(why.to_string().contains("is of the user 12345"), "{why}");
+            assert_eq!(loaded.standing(), Standing::Unsynced);
+        }
+        // Only root may give files away.
+        Err(error) => assert!(!rustix::process::geteuid().is_root(), "{error}"),
+    }
+}
+
+#[test]
+fn a_folder_that_everybody_may_write_to_is_odd() {
+    let folder = Folder::new();
+    let inner = folder.0.join("inner");
+    let place = place(&inner);
+    assert_eq!(place.odd(), None);
+    fs::create_dir(&inner).unwrap();
+    for (mode, odd) in [(0o700, false), (0o2770, false), (0o1777, false), (0o777, true)] {
+        fs::set_permissions(&inner, fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(place.odd().is_some(), odd, "{mode:o}");
+    }
 }
 
 /// Counts failures.
