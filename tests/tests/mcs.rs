@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
@@ -45,9 +45,19 @@ fn clusters() -> &'static [Cluster; 2] {
 
 /// A gateway for both: `clusterset.local` has what *clusterset* knows, `imports.example.org` the same of imports alone,
 /// `multi.example.org` what *kubernetes* has of the first cluster's, and `cluster.local` is the first cluster's own.
-fn gateway() -> &'static Gateway {
-    static GATEWAY: OnceLock<Gateway> = OnceLock::new();
-    GATEWAY.get_or_init(|| start(clusters(), ""))
+fn gateway() -> Arc<Gateway> {
+    static GATEWAY: Mutex<Weak<Gateway>> = Mutex::new(Weak::new());
+    shared(&GATEWAY, "")
+}
+
+/// A gateway of several tests, which ends with the last that uses it: what a static holds would go on after all of them.
+fn shared(place: &Mutex<Weak<Gateway>>, lines: &str) -> Arc<Gateway> {
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    place.upgrade().unwrap_or_else(|| {
+        let gateway = Arc::new(start(clusters(), lines));
+        *place = Arc::downgrade(&gateway);
+        gateway
+    })
 }
 
 /// Starts a gateway for two clusters, with further lines for *clusterset*.
@@ -150,7 +160,7 @@ fn srv(gateway: &Gateway, name: &str, want: &[(u16, String)]) {
 
 #[test]
 fn mcs_01_clusterip_service_dns_lookup_resolves_to_the_clusterset_ip() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     for cluster in [first, second] {
         cluster.apply(&hello("ip", "", PORTS, "{addresses: [10.1.0.1]}"));
         cluster.apply(&export("ip", "v1beta1"));
@@ -164,7 +174,7 @@ fn mcs_01_clusterip_service_dns_lookup_resolves_to_the_clusterset_ip() {
 
 #[test]
 fn mcs_02_clusterip_service_dns_srv_query_returns_valid_records() {
-    let (gateway, [first, _]) = (gateway(), clusters());
+    let (gateway, [first, _]) = (&gateway(), clusters());
     first.apply(&import("srv", "ClusterSetIP", "10.42.42.43", PORTS));
     for zone in IMPORTING {
         let own = format!("hello.srv.svc.{zone}.");
@@ -176,7 +186,7 @@ fn mcs_02_clusterip_service_dns_srv_query_returns_valid_records() {
 
 #[test]
 fn mcs_03_clusterip_service_dns_cluster_local_resolves_only_local_services() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     first.apply(&hello("near", "clusterIP: 10.96.77.1, ", PORTS, "{addresses: [10.1.0.2]}"));
     first.apply(&export("near", "v1beta1"));
     first.apply(&import("near", "ClusterSetIP", "10.42.42.44", PORTS));
@@ -212,34 +222,37 @@ fn zones([without, with]: &[String; 2]) -> Vec<String> {
 
 #[test]
 fn mcs_04_headless_service_dns_query_returns_the_ready_endpoints() {
+    let gateway = gateway();
     let pods = [
         "{addresses: [10.1.1.1]}, {addresses: [10.1.1.2]}, {addresses: [10.1.1.3], conditions: {ready: false}}",
         "{addresses: [10.2.1.1]}",
     ];
     for name in zones(&headless("bare", pods)) {
-        addresses(gateway(), &format!("{name} A"), &["10.1.1.1", "10.1.1.2", "10.2.1.1"]);
+        addresses(&gateway, &format!("{name} A"), &["10.1.1.1", "10.1.1.2", "10.2.1.1"]);
     }
 }
 
 #[test]
 fn mcs_05_headless_service_dns_query_of_a_hostname_returns_the_pods_address() {
+    let gateway = gateway();
     let pods = [
         "{addresses: [10.1.2.1], hostname: hello-0}, {addresses: [10.1.2.2], hostname: hello-1}",
         "{addresses: [10.2.2.1], hostname: hello-0}",
     ];
     for name in zones(&headless("stateful", pods)) {
-        addresses(gateway(), &format!("hello-0.c1.{name} A"), &["10.1.2.1"]);
-        addresses(gateway(), &format!("hello-1.c1.{name} A"), &["10.1.2.2"]);
-        addresses(gateway(), &format!("hello-0.c2.{name} A"), &["10.2.2.1"]);
-        nothing(gateway(), &format!("hello-1.c2.{name} A"));
+        addresses(&gateway, &format!("hello-0.c1.{name} A"), &["10.1.2.1"]);
+        addresses(&gateway, &format!("hello-1.c1.{name} A"), &["10.1.2.2"]);
+        addresses(&gateway, &format!("hello-0.c2.{name} A"), &["10.2.2.1"]);
+        nothing(&gateway, &format!("hello-1.c2.{name} A"));
         // The form of one cluster's part has no record.
-        let part = gateway().ask(&*format!("c1.{name} A"));
+        let part = gateway.ask(&*format!("c1.{name} A"));
         assert!(part.rcode() == ResponseCode::NoError && part.answers().is_empty(), "{part:?}");
     }
 }
 
 #[test]
 fn mcs_06_headless_service_dns_srv_query_returns_valid_records() {
+    let gateway = gateway();
     let pods = [
         "{addresses: [10.1.3.1], hostname: hello-0}, {addresses: [10.1.3.2]}",
         "{addresses: [10.2.3.1]}",
@@ -247,14 +260,14 @@ fn mcs_06_headless_service_dns_srv_query_returns_valid_records() {
     for name in zones(&headless("srvless", pods)) {
         let want = ["hello-0.c1", "10-1-3-2.c1", "10-2-3-1.c2"]
             .map(|host| (42, format!("{host}.{name}.")));
-        srv(gateway(), &format!("_tcp._tcp.{name}"), &want);
-        srv(gateway(), &name, &want);
+        srv(&gateway, &format!("_tcp._tcp.{name}"), &want);
+        srv(&gateway, &name, &want);
     }
 }
 
 #[test]
 fn mcs_07_connectivity_a_service_that_is_not_exported_is_inaccessible() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     for cluster in [first, second] {
         cluster.apply(&hello("private", "", PORTS, "{addresses: [10.1.4.1]}"));
     }
@@ -266,7 +279,7 @@ fn mcs_07_connectivity_a_service_that_is_not_exported_is_inaccessible() {
 
 #[test]
 fn mcs_08_connectivity_an_exported_service_is_accessible_through_dns() {
-    let (gateway, [first, _]) = (gateway(), clusters());
+    let (gateway, [first, _]) = (&gateway(), clusters());
     first.apply(&hello("plain", "", PORTS, "{addresses: [10.1.5.1]}"));
     first.apply(&export("plain", "v1beta1"));
     addresses(gateway, "hello.plain.svc.clusterset.local A", &["10.1.5.1"]);
@@ -274,7 +287,7 @@ fn mcs_08_connectivity_an_exported_service_is_accessible_through_dns() {
 
 #[test]
 fn mcs_09_connectivity_a_service_in_two_clusters_is_that_of_the_exporting_one() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     first.apply(&hello("one", "", PORTS, "{addresses: [10.1.6.1]}"));
     second.apply(&hello("one", "", PORTS, "{addresses: [10.2.6.1]}"));
     first.apply(&export("one", "v1beta1"));
@@ -285,7 +298,7 @@ fn mcs_09_connectivity_a_service_in_two_clusters_is_that_of_the_exporting_one() 
 
 #[test]
 fn mcs_10_connectivity_same_port_name_and_other_numbers_lead_to_the_cluster_that_has_the_port() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     first.apply(&hello("number", "", "[{name: tcp, port: 42}]", "{addresses: [10.1.7.1]}"));
     second.apply(&hello("number", "", "[{name: tcp, port: 4242}]", "{addresses: [10.2.7.1]}"));
     for cluster in [first, second] {
@@ -298,7 +311,7 @@ fn mcs_10_connectivity_same_port_name_and_other_numbers_lead_to_the_cluster_that
 
 #[test]
 fn mcs_11_connectivity_other_port_names_lead_each_to_the_cluster_that_has_it() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     first.apply(&hello("names", "", "[{name: tcp, port: 42}]", "{addresses: [10.1.8.1]}"));
     second.apply(&hello("names", "", "[{name: tcp2, port: 4242}]", "{addresses: [10.2.8.1]}"));
     for cluster in [first, second] {
@@ -311,7 +324,7 @@ fn mcs_11_connectivity_other_port_names_lead_each_to_the_cluster_that_has_it() {
 
 #[test]
 fn mcs_12_service_import_exists_as_long_as_one_cluster_exports() {
-    let (gateway, [first, second]) = (gateway(), clusters());
+    let (gateway, [first, second]) = (&gateway(), clusters());
     first.apply(&hello("life", "", PORTS, "{addresses: [10.1.9.1]}"));
     second.apply(&hello("life", "", PORTS, "{addresses: [10.2.9.1]}"));
     let name = "hello.life.svc.clusterset.local A";
@@ -327,7 +340,7 @@ fn mcs_12_service_import_exists_as_long_as_one_cluster_exports() {
 
 #[test]
 fn mcs_13_service_import_of_a_clusterip_service_comes_and_goes() {
-    let (gateway, [first, _]) = (gateway(), clusters());
+    let (gateway, [first, _]) = (&gateway(), clusters());
     let import = import("comes", "ClusterSetIP", "10.42.42.45", PORTS);
     first.apply(&import);
     for zone in IMPORTING {
@@ -342,7 +355,7 @@ fn mcs_13_service_import_of_a_clusterip_service_comes_and_goes() {
 
 #[test]
 fn mcs_14_service_import_has_an_ip_of_each_family() {
-    let (gateway, [first, _]) = (gateway(), clusters());
+    let (gateway, [first, _]) = (&gateway(), clusters());
     first.apply(&import("six", "ClusterSetIP", "'2001:db8::46'", PORTS));
     for zone in IMPORTING {
         addresses(gateway, &format!("hello.six.svc.{zone} AAAA"), &["2001:db8::46"]);
@@ -362,14 +375,14 @@ fn balanced(cluster: &Cluster, namespace: &str, ip: &str, ports: &str) {
 }
 
 /// The second gateway, whose names are those of load balancers.
-fn outside() -> &'static Gateway {
-    static GATEWAY: OnceLock<Gateway> = OnceLock::new();
-    GATEWAY.get_or_init(|| start(clusters(), "reach loadbalancer"))
+fn outside() -> Arc<Gateway> {
+    static GATEWAY: Mutex<Weak<Gateway>> = Mutex::new(Weak::new());
+    shared(&GATEWAY, "reach loadbalancer")
 }
 
 #[test]
 fn mcs_15_and_16_service_import_ports_are_the_union_of_those_exported() {
-    let (gateway, [first, second]) = (outside(), clusters());
+    let (gateway, [first, second]) = (&outside(), clusters());
     balanced(first, "union", "203.0.113.1", "[{name: tcp, port: 42}]");
     balanced(
         second,
@@ -393,7 +406,7 @@ fn mcs_15_and_16_service_import_ports_are_the_union_of_those_exported() {
 
 #[test]
 fn mcs_17_service_import_of_conflicting_ports_is_that_of_the_eldest_export() {
-    let (gateway, [first, second]) = (outside(), clusters());
+    let (gateway, [first, second]) = (&outside(), clusters());
     balanced(first, "elder", "203.0.113.3", "[{name: tcp, port: 43}]");
     balanced(second, "elder", "203.0.113.4", "[{name: tcp, port: 42}]");
     // Times are whole seconds.
@@ -411,7 +424,7 @@ fn mcs_17_service_import_of_conflicting_ports_is_that_of_the_eldest_export() {
 
 #[test]
 fn mcs_18_and_19_service_import_of_a_headless_service_comes_and_goes_without_an_ip() {
-    let (gateway, [first, _]) = (gateway(), clusters());
+    let (gateway, [first, _]) = (&gateway(), clusters());
     first.apply(&hello("leave", HEADLESS, PORTS, "{addresses: [10.1.11.1]}"));
     first.apply(&export("leave", "v1beta1"));
     addresses(gateway, "hello.leave.svc.clusterset.local A", &["10.1.11.1"]);
@@ -429,7 +442,7 @@ fn mcs_18_and_19_service_import_of_a_headless_service_comes_and_goes_without_an_
 
 #[test]
 fn mcs_20_service_import_is_not_made_of_an_externalname_service() {
-    let (gateway, [first, _]) = (gateway(), clusters());
+    let (gateway, [first, _]) = (&gateway(), clusters());
     first.apply("{apiVersion: v1, kind: Namespace, metadata: {name: name}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: hello, namespace: name}, spec: {type: ExternalName, externalName: www.example.org}}\n");
     first.apply(&export("name", "v1beta1"));
     gateway.ask_until("hello.name.svc.cluster.local CNAME", LIMIT, |reply| {
@@ -445,7 +458,7 @@ fn mcs_20_service_import_is_not_made_of_an_externalname_service() {
 
 #[test]
 fn mcs_21_service_import_of_conflicting_headlessness_is_as_the_eldest_has_it() {
-    let (gateway, [first, second]) = (outside(), clusters());
+    let (gateway, [first, second]) = (&outside(), clusters());
     balanced(first, "type", "203.0.113.5", PORTS);
     second.apply(&hello("type", HEADLESS, PORTS, "{addresses: [10.2.12.1]}"));
     first.apply(&export("type", "v1beta1"));
