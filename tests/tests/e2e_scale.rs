@@ -159,7 +159,7 @@ fn a_very_large_cluster_is_known_soon_in_little_memory_that_is_given_back() {
         assert!(cpu <= Duration::from_millis(1200), "{cpu:?} of CPU to the first right answers");
         assert!(steady <= 64_000_000, "{:.1} MiB", mib(steady));
         assert!(peak as f64 <= steady as f64 * 1.25, "the peak is {:.1} MiB", mib(peak));
-        assert!(own < 0.6, "{own:.2} of the memory that is no file's is kept");
+        assert!(own < 0.7, "{own:.2} of the memory that is no file's is kept");
     }
 }
 
