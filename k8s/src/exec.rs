@@ -1,30 +1,18 @@
 //! Credentials from a program that a kubeconfig names (`client.authentication.k8s.io`).
 
-use std::{
-    io,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use kube::config::{AuthInfo, ExecConfig};
-use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::{
-    io::AsyncReadExt as _,
-    process::{Child, Command},
-    time::timeout,
-};
+use tokio::process::Command;
 
-use crate::client::Refusal;
+use crate::{client::Refusal, program};
 
 /// How long the program may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-/// How much it may print, in octets: a token and a certificate with its chain are far less.
-pub(crate) const MOST: u64 = 1 << 20;
-
 /// What the program prints.
 #[derive(Deserialize)]
 struct Printed {
@@ -46,68 +34,8 @@ struct Issued {
     expiration_timestamp: Option<String>,
 }
 
-/// A program that runs, with all that it starts: a process group of its own. Unless it has ended well all of that is ended when
-/// this is dropped.
-struct Running(Child);
-
-impl Running {
-    /// Starts it.
-    fn start(command: &mut Command) -> io::Result<Self> {
-        command.process_group(0).kill_on_drop(true).spawn().map(Self)
-    }
-
-    /// Waits for its end; gives that and what it printed, which is nothing of use where it printed too much.
-    async fn end(mut self) -> io::Result<Printout> {
-        let group = self.group();
-        let mut text = Vec::new();
-        if let Some(out) = self.0.stdout.take() {
-            out.take(MOST + 1).read_to_end(&mut text).await?;
-        }
-        if text.len() as u64 > MOST {
-            return Ok(Printout::Endless);
-        }
-        let status = self.0.wait().await?;
-        // What a program leaves behind when it ends well is its own matter: it may be a daemon that keeps tokens. The group's number
-        // is still its own: as long as one of it is left none else has it, and else numbers are given out in turn.
-        if !status.success() {
-            kill(group);
-        }
-        Ok(Printout::Whole(status, text))
-    }
-
-    /// The group's number, until the end of the program was seen.
-    fn group(&self) -> Option<Pid> {
-        self.0.id().and_then(|id| Pid::from_raw(id.try_into().ok()?))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        kill(self.group());
-    }
-}
-
-/// Ends all processes of a group.
-fn kill(group: Option<Pid>) {
-    if let Some(group) = group {
-        // They may all have ended by themselves.
-        kill_process_group(group, Signal::KILL).unwrap_or_default();
-    }
-}
-
-/// What a program printed.
-enum Printout {
-    /// All of it, and how it ended.
-    Whole(ExitStatus, Vec<u8>),
-    /// More than is read.
-    Endless,
-}
-
 /// Runs the program and puts what it prints in the place of the program. Gives the Unix time in seconds at which the
 /// credentials end, if they do.
-///
-/// A program that takes too long, prints too much or fails is ended with all that it has started, and so is one whose future is
-/// dropped.
 ///
 /// # Errors
 ///
@@ -136,24 +64,7 @@ pub(crate) async fn run(exec: &ExecConfig, auth: &mut AuthInfo) -> Result<Option
     }
     let info = json!({ "kind": "ExecCredential", "apiVersion": exec.api_version, "spec": spec });
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
-    // What it says on stderr is not read at all: it may quote credentials too.
-    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::piped());
-
-    let cannot = |error: io::Error| refuse(format!("can not be run: {error}"));
-    let running = Running::start(&mut command).map_err(cannot)?;
-    let printout = timeout(LIMIT, running.end())
-        .await
-        .map_err(|_| refuse(format!("was ended: it took longer than {} s", LIMIT.as_secs())))?
-        .map_err(cannot)?;
-    let text = match printout {
-        Printout::Endless => {
-            return Err(refuse(format!("was ended: it printed more than {} MiB", MOST >> 20)));
-        }
-        Printout::Whole(status, _) if !status.success() => {
-            return Err(refuse(format!("failed: {status}")));
-        }
-        Printout::Whole(_, text) => text,
-    };
+    let text = program::print(&mut command, LIMIT).await.map_err(|why| refuse(why.to_string()))?;
     // The error is not shown: it may quote the credentials.
     let printed: Printed = serde_saphyr::from_slice(&text)
         .map_err(|_| refuse("printed no ExecCredential".to_owned()))?;

@@ -29,6 +29,7 @@ mod order;
 mod pack;
 mod pods;
 mod probe;
+pub mod program;
 mod proto;
 mod reader;
 mod records;

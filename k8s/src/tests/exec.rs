@@ -135,7 +135,7 @@ async fn what_a_program_leaves_behind_stays_if_it_ended_well() {
 
 #[tokio::test]
 async fn a_program_that_prints_too_much_is_ended() {
-    let most = crate::exec::MOST;
+    let most = crate::program::MOST;
     let good = "{\"status\":{\"token\":\"t\"}}";
     for (more, room) in [(0, true), (1, false)] {
         let spaces = most - good.len() as u64 + more;

@@ -1,13 +1,12 @@
 //! Accounts of other clouds (workload identity federation): whose token is exchanged for one of Google's (RFC 8693).
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use ::http::Method;
+use k8s::program::{Failed, print};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::time::timeout;
 
 use super::auth::{address, needed, read, text};
 use crate::shared::environment::Environment;
@@ -143,18 +142,18 @@ async fn of_program(
     }
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command.args(words);
     command.env("GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE", audience);
     command.env("GOOGLE_EXTERNAL_ACCOUNT_TOKEN_TYPE", kind);
     command.env("GOOGLE_EXTERNAL_ACCOUNT_INTERACTIVE", "0");
-    let output = match timeout(limit, command.output()).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => {
-            return Err(Failure::refused(format!("the program cannot be run: {error}")));
+    let printed = match print(&mut command, limit).await {
+        Err(why @ Failed::Unusable(_)) => {
+            return Err(Failure::refused(format!("the program {why}")));
         }
-        Err(_) => return Err(Failure::away("the program takes too long")),
+        Err(why) => return Err(Failure::away(format!("the program {why}"))),
+        Ok(printed) => printed,
     };
-    let value: Value = serde_json::from_slice(&output.stdout)
+    let value: Value = serde_json::from_slice(&printed)
         .map_err(|_| Failure::away("what the program prints is no JSON"))?;
     let token = text(&value, "id_token").or_else(|| text(&value, "saml_response"));
     token.map(Into::into).ok_or_else(|| Failure::away("the program gives no token"))

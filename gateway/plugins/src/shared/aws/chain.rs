@@ -1,11 +1,10 @@
 //! Where credentials and the region come from, one place after the other, as Amazon's own libraries look for them.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
+use k8s::program::{Failed, print};
 use tokio::process::Command;
-use tokio::time::timeout;
 
 use super::profile::{Profile, Profiles};
 use super::sts::{RoleWish, by_credentials, by_token, made};
@@ -238,16 +237,13 @@ fn has_credentials(profile: &Profile) -> bool {
 /// Runs a program that gives credentials.
 async fn of_program(line: &str) -> Result<Made<Credentials>, Failure> {
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(line).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let output = match timeout(PROGRAM, command.output()).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => {
-            return Err(Failure::refused(format!("credential_process cannot be run: {error}")));
+    command.arg("-c").arg(line);
+    let text = print(&mut command, PROGRAM).await.map_err(|why| {
+        let text = format!("credential_process {why}");
+        match why {
+            Failed::Unusable(_) => Failure::refused(text),
+            _ => Failure::away(text),
         }
-        Err(_) => return Err(Failure::away("credential_process takes too long")),
-    };
-    if !output.status.success() {
-        return Err(Failure::away(format!("credential_process failed: {}", output.status)));
-    }
-    metadata::read(&String::from_utf8_lossy(&output.stdout))
+    })?;
+    metadata::read(&String::from_utf8_lossy(&text))
 }

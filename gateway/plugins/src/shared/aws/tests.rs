@@ -79,7 +79,7 @@ async fn credentials_come_from_environment_and_files() {
          [profile chained]\nrole_arn = arn:c\nsource_profile = role\n[profile env]\nrole_arn = arn:e\ncredential_source = Environment\n\
          [profile round]\nrole_arn = a\nsource_profile = trip\n[profile trip]\nrole_arn = b\nsource_profile = round\n\
          [profile bare]\nrole_arn = a\n[profile program]\ncredential_process = printf '{\"Version\": 1, \"AccessKeyId\": \"AP\", \"SecretAccessKey\": \"SP\"}'\n\
-         [profile failing]\ncredential_process = false\n",
+         [profile failing]\ncredential_process = false\n[profile endless]\ncredential_process = yes\n",
         "[default]\naws_access_key_id = AD\naws_secret_access_key = SD\n[keys]\naws_access_key_id = AK\naws_secret_access_key = SK\n",
     );
     let files = Vars::default()
@@ -110,6 +110,8 @@ async fn credentials_come_from_environment_and_files() {
         let failure = found(profile(wrong), files.clone()).await.unwrap_err();
         assert!(!failure.what.contains("SK"), "{failure}");
     }
+    let endless = found(profile("endless"), files.clone()).await.unwrap_err();
+    assert!(endless.what.ends_with("was ended: it printed more than 1 MiB"), "{endless}");
     let own = Choice::Profile("keys".to_owned(), Some(folder.join("absent")));
     assert!(found(own, files.clone()).await.unwrap_err().what.contains("cannot read"));
     std::fs::write(folder.join("token"), "w3b\n").unwrap();
