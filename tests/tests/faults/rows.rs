@@ -127,7 +127,8 @@ const fn proxied(
         inject,
         mend: |stage| stage.meddle(Fault::None),
         log,
-        lines: if log.is_empty() { 0 } else { MOST },
+        // A fault begins with a cut of all connections, which a request may be under way on.
+        lines: if log.is_empty() { 1 } else { MOST },
         metric,
         told,
         through: false,
