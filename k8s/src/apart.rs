@@ -11,8 +11,8 @@ use crate::{
     limit::{BURST, Limits},
     object::{Event, Kind, Meta, Object},
     probe::State,
-    set::escape,
     store::Keep,
+    url::segment,
     watch::{Common, Follower},
 };
 
@@ -201,30 +201,5 @@ impl Follower {
             self.common.apply(&Event::Apply(Object::Namespace(meta)));
         }
         self.common.apply(&Event::Synced(Kind::Namespaces));
-    }
-}
-
-/// A name as one segment of a path (RFC 3986 §3.3), which it does not leave whatever is in it.
-fn segment(name: &str) -> String {
-    // Dots alone would be steps of the path (§5.2.4).
-    escape(name).replace('.', "%2E")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::segment;
-
-    #[test]
-    fn a_name_stays_one_segment_of_a_path() {
-        for (name, want) in [
-            ("shop-1", "shop-1"),
-            ("*", "%2A"),
-            ("..", "%2E%2E"),
-            ("../../version", "%2E%2E%2F%2E%2E%2Fversion"),
-            ("shop?x=y#z", "shop%3Fx%3Dy%23z"),
-            ("sh\u{f6}p", "sh%C3%B6p"),
-        ] {
-            assert_eq!(segment(name), want);
-        }
     }
 }

@@ -13,6 +13,7 @@ use crate::{client::Refusal, program};
 
 /// How long the program may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
 /// What the program prints.
 #[derive(Deserialize)]
 struct Printed {

@@ -69,6 +69,7 @@ pub use set::WatchSet;
 pub use snapshot::Snapshot;
 pub use standing::Standing;
 pub use store::{Freshness, Keep, Store, Writer};
+pub use url::address;
 pub use verify::{Difference, Verdict};
 pub use yaml::Problem;
 

@@ -22,6 +22,7 @@ use crate::{
     resolve::{Filter, IMPORT_NAME},
     snapshot::{Keeper, Place},
     store::{Store, Writer},
+    url,
     verify::{Compared, Selected, Verdict, Verifier},
     watch::{Common, Timing},
 };
@@ -291,26 +292,13 @@ fn selectors(config: &Config, kind: Kind) -> String {
     let mut query = String::new();
     if !labels.is_empty() {
         query += "&labelSelector=";
-        query += &escape(&labels);
+        query += &url::value(&labels);
     }
     if kind == Kind::Pods {
         query += "&fieldSelector=";
-        query += &escape(RUNNING);
+        query += &url::value(RUNNING);
     }
     query
-}
-
-/// Escapes a query's value (RFC 3986, section 2.1).
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out += &format!("%{byte:02X}");
-        }
-    }
-    out
 }
 
 /// Reads a folder of manifests, now and as it changes.

@@ -3,8 +3,33 @@
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use http::{Uri, uri::Authority};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::client::Refusal;
+
+/// What is escaped in a segment of a path: all but letters, digits and `-_~`. Dots alone would be steps of the path (RFC 3986 §5.2.4).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+/// What is escaped in the value of a query: all but what is reserved for nothing (§2.3).
+const VALUE: &AsciiSet = &SEGMENT.remove(b'.');
+
+/// Gives a text as one segment of a path, which it does not leave whatever is in it (RFC 3986 §3.3).
+pub(crate) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// Gives a text as the value of a query.
+pub(crate) fn value(text: &str) -> String {
+    utf8_percent_encode(text, VALUE).to_string()
+}
+
+/// Reads the address of an API server; none if it is no URL of http or https with a host. A name and password are not in what is
+/// given.
+pub fn address(text: &str) -> Option<Uri> {
+    let url: Uri = text.parse().ok()?;
+    let known = matches!(url.scheme_str(), Some("http" | "https"));
+    let (url, _) = apart(url).ok()?;
+    (known && url.host().is_some_and(|host| !host.is_empty())).then_some(url)
+}
 
 /// Gives an address without a name and password in it.
 pub(crate) fn bare(url: &str) -> String {
@@ -53,7 +78,7 @@ pub(crate) fn apart(url: Uri) -> Result<(Uri, Option<Login>), Refusal> {
     let login = login
         .map(|login| {
             let (user, password) = login.split_once(':').unwrap_or((login, ""));
-            let read = |text| String::from_utf8(decoded(text)).ok();
+            let read = |text| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
             let both = read(user).zip(read(password));
             both.map(|(user, password)| Login { user, password })
                 .ok_or_else(|| odd("has a name or password that is no UTF-8"))
@@ -64,23 +89,22 @@ pub(crate) fn apart(url: Uri) -> Result<(Uri, Option<Login>), Refusal> {
     Ok((url, login))
 }
 
-/// Takes percent-encoding away; what is none stays.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut rest = text.as_bytes();
-    let mut out = Vec::with_capacity(rest.len());
-    while let [first, more @ ..] = rest {
-        let digit = |at: usize| more.get(at).and_then(|sign| char::from(*sign).to_digit(16));
-        let value = (*first == b'%').then(|| digit(0).zip(digit(1))).flatten();
-        match value.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
-            Some(value) => {
-                out.push(value);
-                rest = more.get(2..).unwrap_or_default();
-            }
-            None => {
-                out.push(*first);
-                rest = more;
-            }
+#[cfg(test)]
+mod tests {
+    use super::{segment, value};
+
+    #[test]
+    fn a_name_stays_one_segment_of_a_path() {
+        for (name, want) in [
+            ("shop-1", "shop-1"),
+            ("*", "%2A"),
+            ("..", "%2E%2E"),
+            ("../../version", "%2E%2E%2F%2E%2E%2Fversion"),
+            ("shop?x=y#z", "shop%3Fx%3Dy%23z"),
+            ("sh\u{f6}p", "sh%C3%B6p"),
+        ] {
+            assert_eq!(segment(name), want);
         }
+        assert_eq!(value("a.b-c_d~e=1,2"), "a.b-c_d~e%3D1%2C2");
     }
-    out
 }

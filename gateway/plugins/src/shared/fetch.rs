@@ -12,6 +12,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::timeout;
 
 use crate::shared::cause::chain;
@@ -244,18 +245,12 @@ fn is_local(host: &str) -> bool {
     bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|addr| addr.is_loopback())
 }
 
-/// A text with all but letters, digits and `-._~` as `%XX` (RFC 3986 §2.1, §2.3).
+/// What is escaped in paths, queries and forms: all but what is reserved for nothing (RFC 3986 §2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A text with all but letters, digits and `-._~` as `%XX` (RFC 3986 §2.1).
 pub(crate) fn percent(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Names and values as a query or the body of a form.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use config::{Diagnostic, Directive, Prop, Word, Words};
 use engine::{ClusterBlock, Setup};
-use http::Uri;
 use k8s::{Limits, Snapshot, Tls};
 use wire::Name;
 
@@ -203,16 +202,7 @@ fn hidden(word: &Word, wrong: Diagnostic) -> Diagnostic {
 fn endpoint(word: &Word) -> Result<Option<Diagnostic>, Diagnostic> {
     let bare = !word.text.contains("://");
     let text = if bare { format!("http://{}", word.text) } else { word.text.clone() };
-    let url = text.parse::<Uri>().ok().filter(|url| {
-        let known = matches!(url.scheme_str(), Some("http" | "https"));
-        let host = url.host().is_some_and(|host| !host.is_empty());
-        let all = url.authority().map_or("", |all| all.as_str());
-        let end = all.rsplit('@').next().and_then(|all| all.rsplit_once(':'));
-        // The colons of an IPv6 address are no port's.
-        let port = end.is_none_or(|(_, port)| port.ends_with(']') || port.parse::<u16>().is_ok());
-        known && host && port
-    });
-    let Some(url) = url else {
+    let Some(url) = k8s::address(&text) else {
         let wrong = word.fault("the address of the API server is no URL of http or https");
         return Err(hidden(word, wrong.help("write: endpoint https://198.51.100.1:6443")));
     };
