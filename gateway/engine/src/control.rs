@@ -30,6 +30,17 @@ pub struct Controlled {
     pub handler: Arc<dyn Control>,
 }
 
+/// What a report comes to, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// All is well.
+    Good,
+    /// It cannot be known whether something is wrong: the command that asked fails as one without an answer.
+    Unknown,
+    /// Something is wrong: the command that asked fails.
+    Bad,
+}
+
 /// What a verb has found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -37,16 +48,14 @@ pub struct Report {
     pub value: Value,
     /// The same for people; without it [`Value::text`].
     pub text: Option<String>,
-    /// Whether all is well: if not, the command that asked fails.
-    pub good: bool,
-    /// Whether something is wrong, or else that it cannot be known: the command fails as one without an answer.
-    pub known: bool,
+    /// What it comes to.
+    pub outcome: Outcome,
 }
 
 impl Report {
     /// A report that all is well.
     pub fn new(value: impl Into<Value>) -> Self {
-        Self { value: value.into(), text: None, good: true, known: true }
+        Self { value: value.into(), text: None, outcome: Outcome::Good }
     }
 
     /// The same with a text of its own for people.
@@ -58,31 +67,21 @@ impl Report {
 
     /// The same, and something is wrong.
     #[must_use]
-    pub fn bad(mut self) -> Self {
-        self.good = false;
-        self
+    pub fn bad(self) -> Self {
+        self.at_least(Outcome::Bad)
     }
 
-    /// The same, and it cannot be known whether something is wrong.
+    /// The same, and it cannot be known whether something is wrong, unless something is.
     #[must_use]
-    pub fn unknown(mut self) -> Self {
-        (self.good, self.known) = (false, false);
-        self
+    pub fn unknown(self) -> Self {
+        self.at_least(Outcome::Unknown)
     }
 
-    /// The same with what other reports have found: what is wrong is more than what cannot be known.
+    /// The same with what another report comes to, if that is worse.
     #[must_use]
-    pub fn joined<'r>(self, others: impl IntoIterator<Item = &'r Self>) -> Self {
-        let (mut bad, mut unknown) = (false, false);
-        for other in others {
-            bad |= !other.good && other.known;
-            unknown |= !other.known;
-        }
-        match (bad, unknown) {
-            (true, _) => self.bad(),
-            (false, true) => self.unknown(),
-            (false, false) => self,
-        }
+    pub fn at_least(mut self, outcome: Outcome) -> Self {
+        self.outcome = self.outcome.max(outcome);
+        self
     }
 
     /// What people read; ends in a line feed.

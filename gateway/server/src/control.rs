@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::admin::{Ask, Handler, Later, Told};
-use engine::control::{Controlled, Report, Value};
+use engine::control::{Controlled, Outcome, Report, Value};
 use engine::explain::{Inquiry, explain};
 use engine::{Gateway, Live, Process};
+use percent_encoding::percent_decode_str;
 use tokio::task::JoinSet;
 
 use crate::banner;
@@ -69,10 +70,10 @@ impl Handler for Counter {
 
 /// A report as it is sent: 200 if all is well, 409 if not, 503 if that cannot be known.
 fn told(report: &Report, json: bool) -> Told {
-    let status = match (report.good, report.known) {
-        (true, _) => 200,
-        (false, true) => 409,
-        (false, false) => REPORTED,
+    let status = match report.outcome {
+        Outcome::Good => 200,
+        Outcome::Bad => 409,
+        Outcome::Unknown => REPORTED,
     };
     if !json {
         return Told::text(status, report.to_text());
@@ -107,19 +108,7 @@ impl Question {
 
 /// Takes percent-encoding (RFC 3986 §2.1) away; what is no such stays as it is.
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = match (first, after) {
-            (b'%', [high, low, ..]) => std::str::from_utf8(&[*high, *low])
-                .ok()
-                .and_then(|hex| u8::from_str_radix(hex, 16).ok()),
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// What the process knows of itself.
@@ -172,11 +161,11 @@ async fn status(args: Vec<String>, live: &Live, own: Own) -> Result<Report, Stri
         .with("reloads", reload)
         .with("listeners", listeners(live));
     let mut sections: Vec<(&str, Vec<Value>)> = Vec::new();
-    let mut good = true;
+    let mut outcome = Outcome::Good;
     for one in live.controls("status") {
         let section = one.subject.split('/').next().unwrap_or_default();
         let report = one.handler.run(Vec::new()).await?;
-        good &= report.good;
+        outcome = outcome.max(report.outcome);
         match sections.iter_mut().find(|(own, _)| *own == section) {
             Some((_, all)) => all.push(report.value),
             None => sections.push((section, vec![report.value])),
@@ -185,8 +174,7 @@ async fn status(args: Vec<String>, live: &Live, own: Own) -> Result<Report, Stri
     for (section, all) in sections {
         value = value.with(section.to_owned(), all);
     }
-    let report = Report::new(value);
-    Ok(if good { report } else { report.bad() })
+    Ok(Report::new(value).at_least(outcome))
 }
 
 /// Each listener with its zones.
@@ -241,16 +229,16 @@ async fn of_subjects(verb: &str, mut args: Vec<String>, live: &Live) -> Result<R
 fn of_all<'s>(found: impl Iterator<Item = (&'s str, Result<Report, String>)>) -> Report {
     let mut all = Vec::new();
     let mut text = String::new();
-    let mut reports = Vec::new();
+    let mut whole = Outcome::Good;
     for (subject, outcome) in found {
         let report =
             outcome.unwrap_or_else(|why| Report::new(Value::fields().with("error", why)).unknown());
         text.push_str(&format!("{subject}:\n"));
         report.to_text().lines().for_each(|line| text.push_str(&format!("  {line}\n")));
-        all.push(Value::fields().with("subject", subject).with("report", report.value.clone()));
-        reports.push(report);
+        all.push(Value::fields().with("subject", subject).with("report", report.value));
+        whole = whole.max(report.outcome);
     }
-    Report::new(Value::List(all)).with_text(text).joined(&reports)
+    Report::new(Value::List(all)).with_text(text).at_least(whole)
 }
 
 #[cfg(test)]

@@ -43,5 +43,5 @@ inner:
     assert_eq!(report().text(), want);
     assert_eq!(Value::from("x").text(), "x\n");
     let own = Report::new(1_usize).with_text("one\u{7}\ntwo").bad();
-    assert_eq!((own.to_text().as_str(), own.good), ("one\u{fffd}\ntwo\n", false));
+    assert_eq!((own.to_text().as_str(), own.outcome), ("one\u{fffd}\ntwo\n", Outcome::Bad));
 }

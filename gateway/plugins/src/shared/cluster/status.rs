@@ -126,6 +126,7 @@ fn of_kind(kind: &Freshness, now: u64) -> Value {
 mod tests {
     use std::path::PathBuf;
 
+    use engine::control::Outcome;
     use k8s::{Config, Quiet, Source};
 
     use super::*;
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(field(&after, "name"), Some(Value::Nothing));
         assert_eq!(field(&before, "standing"), Some("unsynced".into()));
         assert_eq!(field(&after, "standing"), Some("live".into()));
-        assert_eq!((before.good, after.good), (false, true));
+        assert_eq!((before.outcome, after.outcome), (Outcome::Bad, Outcome::Good));
         let json = after.value.json();
         let kind = r#"{"kind":"namespaces","watch":"watching","listed":true,"objects":1,"#;
         assert!(json.contains(kind), "{json}");

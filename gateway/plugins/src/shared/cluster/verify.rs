@@ -108,6 +108,7 @@ fn value(verdict: &Verdict) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use engine::control::Outcome;
     use k8s::Kind;
 
     use super::*;
@@ -122,17 +123,17 @@ mod tests {
     fn what_was_not_looked_at_is_said() {
         let more = Verdict { counts: [4096, 0, 0], more: true, ..equal() };
         let told = report(std::slice::from_ref(&more), &[]);
-        assert!(!told.good);
+        assert_eq!(told.outcome, Outcome::Bad);
         assert!(told.to_text().contains(
             "2 compared, 4096 missing, 0 superfluous, 0 differing, and more, for only 4096 that differed were looked at again\n"
         ), "{}", told.to_text());
         assert!(told.value.json().contains(r#""named":[],"more":true"#), "{}", told.value.json());
         let left = Verdict { kind: Kind::Namespaces, left_out: Some("why"), ..equal() };
         let told = report(&[left.clone(), equal()], &[]);
-        assert!(told.good && told.known);
+        assert_eq!(told.outcome, Outcome::Good);
         assert!(told.to_text().starts_with("namespaces: left out, why\n"), "{}", told.to_text());
         assert!(told.value.json().contains(r#""left_out":"why""#), "{}", told.value.json());
-        assert!(!report(&[left], &[]).known, "nothing has been compared");
+        assert_eq!(report(&[left], &[]).outcome, Outcome::Unknown, "nothing has been compared");
     }
 
     #[test]
@@ -141,13 +142,13 @@ mod tests {
         let good = equal();
         let bad = Verdict { kind: Kind::Services, objects: 3, counts: [1, 0, 0], names, ..equal() };
         let told = report(std::slice::from_ref(&good), &[]);
-        assert!(told.good);
+        assert_eq!(told.outcome, Outcome::Good);
         assert_eq!(
             told.to_text(),
             "endpointslices: 2 compared, equal\nwhat is known is what the API server lists\n"
         );
         let told = report(&[good, bad], &[]);
-        assert!(!told.good);
+        assert_eq!(told.outcome, Outcome::Bad);
         assert!(told.to_text().contains(
             "services: 3 compared, 1 missing, 0 superfluous, 0 differing (missing shop/web)\n"
         ));
@@ -163,7 +164,7 @@ mod tests {
         let bad = Verdict { counts: [1, 0, 0], ..good.clone() };
         let failures = ["services: no".to_owned()];
         let told = report(std::slice::from_ref(&good), &failures);
-        assert_eq!((told.good, told.known), (false, false));
+        assert_eq!(told.outcome, Outcome::Unknown);
         assert_eq!(
             told.to_text(),
             "endpointslices: 2 compared, equal\nnot compared: services: no\nwhether what is known is what the API server lists cannot be said\n"
@@ -171,8 +172,8 @@ mod tests {
         assert_eq!(told.value.field("equal"), Some(&Value::Nothing));
         assert!(told.value.json().ends_with(r#""not_compared":["services: no"]}"#));
         let told = report(&[bad], &failures);
-        assert_eq!((told.good, told.known), (false, true), "that something differs is known");
+        assert_eq!(told.outcome, Outcome::Bad, "that something differs is known");
         // A cluster that keeps everything from us has said nothing.
-        assert!(!report(&[], &[]).known);
+        assert_eq!(report(&[], &[]).outcome, Outcome::Unknown);
     }
 }
