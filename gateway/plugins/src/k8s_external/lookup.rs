@@ -286,17 +286,10 @@ impl Outside {
         rtype: u16,
         sheet: &mut Sheet<'_>,
     ) -> (Found, Option<&'v Member>) {
-        // The apex of a zone of one address has the zone's records beside those of the address.
-        let apex = name == zone;
-        if view.members.are_several()
-            && is_reverse(zone)
-            && (!apex || rtype == rtype::PTR)
-            && let Reverse::Address(ip) = reverse(name)
-        {
-            let names = Seen { outside: self, view };
-            let (found, member) =
-                view.members.pointers(&names, view.pointers, (name, rtype), ip, sheet);
-            return (if apex { at_apex(found) } else { found }, member);
+        let names = Seen { outside: self, view };
+        let of_all = view.members.pointers(&names, view.pointers, zone, (name, rtype), sheet);
+        if let Some(found) = of_all {
+            return found;
         }
         let Some((last, others)) = view.members.split_last() else {
             return (Found::Nothing, None);

@@ -7,12 +7,12 @@ use wire::{Name, rtype};
 
 use super::lookup::Look;
 use super::{Cluster, Pods};
-use crate::shared::cluster::address::{Reverse, is_reverse, pod_address, reverse};
+use crate::shared::cluster::Found;
+use crate::shared::cluster::address::pod_address;
 use crate::shared::cluster::member::Member;
 use crate::shared::cluster::name::Wanted;
 use crate::shared::cluster::pointers::Names;
 use crate::shared::cluster::service::Service;
-use crate::shared::cluster::{Found, at_apex};
 use crate::shared::sheet::Sheet;
 
 impl Cluster {
@@ -24,16 +24,9 @@ impl Cluster {
         rtype: u16,
         sheet: &mut Sheet<'_>,
     ) -> (Found, Option<&Member>) {
-        // The apex of a zone of one address has the zone's records beside those of the address.
-        let apex = name == zone;
-        if self.members.are_several()
-            && is_reverse(zone)
-            && (!apex || rtype == rtype::PTR)
-            && let Reverse::Address(ip) = reverse(name)
-        {
-            let (found, member) =
-                self.members.pointers(self, self.pointers, (name, rtype), ip, sheet);
-            return (if apex { at_apex(found) } else { found }, member);
+        let of_all = self.members.pointers(self, self.pointers, zone, (name, rtype), sheet);
+        if let Some(found) = of_all {
+            return found;
         }
         let Some((last, others)) = self.members.split_last() else {
             return (Found::Nothing, None);

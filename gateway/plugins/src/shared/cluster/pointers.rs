@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use k8s::Reader;
 use wire::{Name, Section, rtype};
 
+use super::address::{Reverse, is_reverse, reverse};
 use super::member::{Member, Members, Readers};
-use super::{Found, OTHER, found};
+use super::{Found, OTHER, at_apex, found};
 use crate::shared::sheet::Sheet;
 
 /// What is said with an address that several clusters have.
@@ -32,8 +33,28 @@ pub(crate) trait Names {
 }
 
 impl Members {
-    /// Writes the names of an address in a union's reverse zone; gives the cluster that says so.
+    /// Writes the names of an address if `name` is that of one in a union's reverse zone, whose names are those of all clusters;
+    /// gives the cluster that says so.
     pub(crate) fn pointers(
+        &self,
+        names: &dyn Names,
+        pointers: Pointers,
+        zone: &Name,
+        (name, rtype): (&Name, u16),
+        sheet: &mut Sheet<'_>,
+    ) -> Option<(Found, Option<&Member>)> {
+        // The apex of a zone of one address has the zone's records beside those of the address.
+        let apex = name == zone;
+        if !self.are_several() || !is_reverse(zone) || (apex && rtype != rtype::PTR) {
+            return None;
+        }
+        let Reverse::Address(ip) = reverse(name) else { return None };
+        let (found, member) = self.of_address(names, pointers, (name, rtype), ip, sheet);
+        Some((if apex { at_apex(found) } else { found }, member))
+    }
+
+    /// Writes the names of an address.
+    fn of_address(
         &self,
         names: &dyn Names,
         pointers: Pointers,
