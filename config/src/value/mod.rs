@@ -13,7 +13,7 @@ mod zones;
 pub use cidr::{CidrError, Network, cidr_zones};
 pub use duration::{NotDuration, duration, nanoseconds, seconds};
 pub use endpoint::{Endpoint, EndpointError, endpoints};
-pub use name::{NameError, fqdn};
+pub use name::{NameError, fqdn, is_label};
 pub use nearest::{known, nearest};
 pub use number::{NotNumber, based_integer, integer, size};
 pub use resolvconf::ResolvConf;

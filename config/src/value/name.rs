@@ -29,6 +29,16 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
+/// Whether a text is a label as Kubernetes has them in names of namespaces and services: at most 63 lower-case letters, digits and
+/// dashes, no dash first or last (RFC 1123 section 2.1).
+pub fn is_label(text: &str) -> bool {
+    let one = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    (1..=63).contains(&text.len())
+        && text.bytes().all(one)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
 /// Checks a domain name and gives it in lower case with its final dot; an empty text is the root.
 /// Escapes stay as they are written; octets outside ASCII become escapes.
 ///

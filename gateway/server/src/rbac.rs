@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use config::corefile::{self, Failure, Source};
+use config::value::is_label;
 use plugins::{Demand, Right, demands};
 
 /// The account that is bound where none is named: that of deploy/remote.
@@ -38,10 +39,6 @@ pub(crate) fn manifests(
                 known.join(", ")
             ));
         }
-    }
-    let mut names = all.iter().flat_map(|demand| &demand.rights).map(|right| &*right.namespace);
-    if let Some(odd) = names.find(|name| !name.is_empty() && !is_label(name)) {
-        return Err(format!("{odd:?} in `namespaces` is no name of a namespace"));
     }
     Ok(all
         .iter()
@@ -100,11 +97,6 @@ fn role<'r>(
         + &format!(
             "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name}\nsubjects:\n- kind: ServiceAccount\n  name: {name}\n  namespace: {home}\n"
         )
-}
-
-/// Whether a text is the name of a namespace.
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && !text.contains('.') && is_name(text)
 }
 
 /// Whether a text is the name of an object.

@@ -2,6 +2,7 @@
 
 use std::iter::once;
 
+use config::value::is_label;
 use config::{Diagnostic, Directive, Word, Words};
 use k8s::Selector;
 
@@ -43,15 +44,6 @@ impl Namespaces {
         }
         Ok(())
     }
-}
-
-/// Whether a word is a label as Kubernetes has them in names (RFC 1123 §2.1, in lower case).
-pub(crate) fn is_label(text: &str) -> bool {
-    let one = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    (1..=63).contains(&text.len())
-        && text.bytes().all(one)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 /// What is wrong with a word that no namespace is called by.
